@@ -193,7 +193,7 @@ func (s *Server) mayWait(w http.ResponseWriter) bool {
 	case s.waiting <- struct{}{}:
 		return true
 	default:
-		fail(w, http.StatusServiceUnavailable, fmt.Errorf("%d other requests are waiting. Try again later", mostWaiting))
+		fail(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests are waiting. Try again later", mostWaiting))
 		return false
 	}
 }

@@ -148,7 +148,7 @@ const mostAnswer = 64 << 20
 
 func understand(answered *http.Response, target string, out any) error {
 	if answered.Header.Get(productHeader) == "" {
-		return fmt.Errorf("another program listens at %s. Set http.listen to an unused address", target)
+		return fmt.Errorf("the program at %s is not replicator. Set http.listen to an unused address", target)
 	}
 	text, err := io.ReadAll(io.LimitReader(answered.Body, mostAnswer))
 	if err != nil {

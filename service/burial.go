@@ -13,13 +13,13 @@ import (
 	"replicator/server"
 )
 
-// A repair records new dead letters in two places: the sink and the list of dead letters. It must tell the list,
-// because the list is compared with the sink only once in a store's life. If a pipeline keeps the view, the pipeline
-// re-reads the cell, so that its dead letters and its other writes stay in one order. If no process runs, the letter is
-// saved directly.
+// A repair records new dead letters both in the sink and in the store. The store is compared with the sink only once in
+// its life, so the repair must save the letters there, too. If a pipeline keeps the view, the pipeline re-reads the
+// cells. This keeps its dead letters and its other writes in order. If no process runs, the repair saves the letters
+// itself.
 
-// Look implements server.Controller. It refuses invalid cells before the pipeline sees them: they would end the
-// session, which other views share.
+// Look implements server.Controller. It refuses invalid cells, because they would end the pipeline's session, which
+// other views share.
 func (s *Service) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	for _, l := range s.lines.all() {
 		if l.source.Name() == source && l.Keeps(view) {
@@ -34,14 +34,14 @@ func (s *Service) Look(ctx context.Context, view, source string, cells []replica
 			return l.lookAt(ctx, view, cells)
 		}
 	}
-	return fmt.Errorf("view %q with source %q: %w to this process", view, source, server.ErrUnknown)
+	return fmt.Errorf("this process does not keep view %q with source %q: %w", view, source, server.ErrUnknown)
 }
 
 // mayBeLookedAt returns an error if a cell's key can't be decoded or a cell doesn't feed the view.
 func mayBeLookedAt(view *replicator.View, cells []replicator.Cell) error {
 	for _, c := range cells {
 		if _, err := c.Key.Values(); err != nil {
-			return fmt.Errorf("a cell of table %q: its key can't be decoded: %w", c.Table, err)
+			return fmt.Errorf("can't decode the key of a cell of table %q: %w", c.Table, err)
 		}
 		if !view.Feeds(c) {
 			return fmt.Errorf("view %s is not made from table %q, column %q", view.Name, c.Table, c.Column)
@@ -50,7 +50,8 @@ func mayBeLookedAt(view *replicator.View, cells []replicator.Cell) error {
 	return nil
 }
 
-// lookAt makes the pipeline re-read cells. It waits for the next session if it must, but not while the view is paused.
+// lookAt makes the pipeline re-read cells. If the pipeline has no session, lookAt waits for the next one. If the view
+// is paused, lookAt returns an error.
 func (l line) lookAt(ctx context.Context, view string, cells []replicator.Cell) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -62,7 +63,7 @@ func (l line) lookAt(ctx context.Context, view string, cells []replicator.Cell) 
 	})
 }
 
-// onceServing asks a pipeline until it has a session that answers.
+// onceServing calls ask until it returns anything but ErrNotServing, or until ctx is done.
 func onceServing(ctx context.Context, ask func() error) error {
 	for {
 		if err := ask(); !errors.Is(err, replicator.ErrNotServing) || pause.For(ctx, 100*time.Millisecond) != nil {
@@ -80,7 +81,7 @@ func (l line) notPaused(view string) error {
 	return nil
 }
 
-// lookTime bounds a re-read. It covers the end of one session and the start of the next.
+// lookTime is the timeout of a re-read. It is long enough for a session to end and the next one to start.
 const lookTime = time.Minute
 
 func cellsOfLetters(letters []replicator.DeadLetter) []replicator.Cell {
@@ -91,7 +92,7 @@ func cellsOfLetters(letters []replicator.DeadLetter) []replicator.Cell {
 	return cells
 }
 
-// bury saves the dead letters of a repair, through the running process if there is one.
+// bury saves the dead letters that a repair found. If a process keeps the view, bury lets that process save them.
 func (v Verification) bury(ctx context.Context, o *inspection, letters []replicator.DeadLetter) error {
 	cells := cellsOfLetters(letters)
 	if o.partitions != nil {
@@ -101,7 +102,7 @@ func (v Verification) bury(ctx context.Context, o *inspection, letters []replica
 		letters[i].Source = o.source.Name()
 	}
 	err := Client(v.Config).Look(ctx, letters[0].View, o.source.Name(), cells)
-	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) { // the process may run for another view
+	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) { // it may not keep this view
 		err = buryAlone(ctx, v.Setup, letters)
 	}
 	return err
@@ -110,7 +111,7 @@ func (v Verification) bury(ctx context.Context, o *inspection, letters []replica
 // raising clears the dead letters of a source's cells.
 type raising func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
-// betweenShards returns raise if the source has several shards, else nil.
+// betweenShards returns raise if the source has several shards. Otherwise it returns nil.
 func betweenShards(cfg *config.Config, raise raising) raising {
 	if len(cfg.Source.Shards) < 2 {
 		return nil
@@ -118,8 +119,8 @@ func betweenShards(cfg *config.Config, raise raising) raising {
 	return raise
 }
 
-// raise clears another source's dead letters after a repair has made the view show their cells. It asks the running
-// process if there is one.
+// raise clears another source's dead letters after a repair has made the view show their cells. If a process keeps the
+// view, raise lets that process clear them.
 func (v Verification) raise(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	err := Client(v.Config).Look(ctx, view, source, cells)
 	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) {
@@ -128,9 +129,9 @@ func (v Verification) raise(ctx context.Context, view, source string, cells []re
 	return err
 }
 
-// buryByPartition saves the dead letters of each partition. It also tells the process that applies the partition, which
-// would otherwise never clear them. It fails for a partition that another member keeps. It re-reads no cells: the topic
-// may know less about them than the source, which the repair asked.
+// buryByPartition saves the dead letters of each partition. It also makes the process that keeps the partition re-read
+// its letters. Otherwise that process would never clear them. buryByPartition fails if another member keeps a
+// partition. It re-reads no cells, because the topic may lack changes that the repair has read from the source.
 func (v Verification) buryByPartition(ctx context.Context, o *inspection, letters []replicator.DeadLetter) error {
 	by := map[string][]replicator.DeadLetter{}
 	for _, l := range letters {
@@ -159,8 +160,8 @@ func buryAlone(ctx context.Context, setup Setup, letters []replicator.DeadLetter
 	return alone(ctx, setup, func(store replicator.Store) error { return store.Bury(ctx, letters) })
 }
 
-// alone changes dead letters in the store while no process holds it. It creates no state: if there is none, the first
-// start learns from the sink which cells are dead.
+// alone changes dead letters in the store while no process has locked it. If there is no saved state, alone does
+// nothing, because the first start learns from the sink which cells are dead.
 func alone(ctx context.Context, setup Setup, change func(replicator.Store) error) error {
 	r, err := readStore(ctx, setup.Config)
 	if errors.Is(err, checkpoint.ErrNoState) {
@@ -179,8 +180,8 @@ func alone(ctx context.Context, setup Setup, change func(replicator.Store) error
 	return errors.Join(change(store), store.Close())
 }
 
-// buried returns a function that reports whether a cell has a dead letter in the view. The list is read once, at the
-// first call.
+// buried returns a function that reports whether a cell has a dead letter in the view. The function's first call reads
+// the list of dead letters.
 func (v Verification) buried(o *inspection) func(context.Context, replicator.Cell) (bool, error) {
 	var known map[replicator.Cell]bool
 	return func(ctx context.Context, cell replicator.Cell) (bool, error) {

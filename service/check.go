@@ -16,13 +16,13 @@ import (
 	"replicator/view"
 )
 
-// checker is a sink that can check the tables, indexes or keys that its views need.
+// checker is a sink that can check the tables, indexes or keys that its views use.
 type checker interface {
 	Check(ctx context.Context, views []*replicator.View) []replicator.Finding
 }
 
-// ofColumnsAlone limits the optional columns of tables to those that views without bodies name. For a table with a
-// body, a name that is no column may be a property of the body.
+// ofColumnsAlone sets the tables' optional columns to the names in views without bodies. In a view of a table with a
+// body, an unknown column name may be a property of the body.
 func ofColumnsAlone(cfg *config.Config, tables []replicator.Table) error {
 	bodiless := slices.DeleteFunc(slices.Clone(cfg.Views), func(v *replicator.View) bool {
 		return slices.ContainsFunc(v.From, func(f replicator.Feed) bool {
@@ -39,7 +39,7 @@ func ofColumnsAlone(cfg *config.Config, tables []replicator.Table) error {
 	return nil
 }
 
-// Check examines every source, every sink and the saved state of the views. It finds what a run would find.
+// Check examines every source, every sink and the saved state of the views. It reports what would fail in a run.
 func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err error) {
 	cfg := setup.Config
 	if cfg.Source.Kafka != nil {
@@ -92,7 +92,7 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 			found = c.Check(ctx, views)
 		}
 		findings = append(findings, found...)
-		if cfg.Source.Kafka != nil { // only the groups' members know where their partitions continue
+		if cfg.Source.Kafka != nil { // only the group's members know their partitions' positions
 			if err := sink.Close(); err != nil {
 				return nil, err
 			}
@@ -114,8 +114,8 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 	return findings, nil
 }
 
-// nameViews adds view names to the commands of a finding about a source: the views that read the finding's table, or
-// all views.
+// nameViews inserts view names into the commands of a finding about a source. If the finding is about a table, these
+// are the views that read the table. Otherwise they are all views.
 func nameViews(cfg *config.Config, f replicator.Finding) replicator.Finding {
 	table, ofTable := strings.CutPrefix(f.What, "table ")
 	var names []string
@@ -132,7 +132,7 @@ func nameViews(cfg *config.Config, f replicator.Finding) replicator.Finding {
 // noColumn matches a source's message about a missing column.
 var noColumn = regexp.MustCompile(`(?:has|there is) no column (\S+) \(`)
 
-// locate adds the line of the configuration file that names a missing column.
+// locate prepends the place in the configuration file that names the missing column.
 func locate(cfg *config.Config, detail string) string {
 	missing := noColumn.FindStringSubmatch(detail)
 	if missing == nil {
@@ -151,8 +151,8 @@ func locate(cfg *config.Config, detail string) string {
 	return detail
 }
 
-// checkSources checks every source (with Kafka, every source of the origin). The caller closes the sources that it
-// returns, also after an error.
+// checkSources checks every source. If the source is in Kafka, it checks the servers that the topics come from. The
+// caller closes the returned sources, also after an error.
 func (s Setup) checkSources(ctx context.Context) (sources []*canal.Source, findings []replicator.Finding, err error) {
 	for _, shard := range s.Config.Source.Shards {
 		tables, err := tablesOf(s.Config, shard, s.Config.Views)
@@ -177,10 +177,10 @@ func (s Setup) checkSources(ctx context.Context) (sources []*canal.Source, findi
 	return sources, findings, nil
 }
 
-// tryOutIfSound tries rows of the source. It returns nil if findings report an error with the source. A failure to
-// sample is a finding.
+// tryOutIfSound samples rows of the source and evaluates them. It returns nil if findings contain a failure. If the
+// rows can't be sampled, the returned trial has a finding that says so.
 func tryOutIfSound(ctx context.Context, cfg *config.Config, findings []replicator.Finding) (*trial, error) {
-	if len(cfg.Source.Shards) == 0 { // a source in Kafka without a dsn: there is no server to ask for rows
+	if len(cfg.Source.Shards) == 0 { // the source is in Kafka without a dsn, so no server can be asked for rows
 		return nil, nil
 	}
 	if len(cfg.Views) == 0 || slices.ContainsFunc(findings,
@@ -193,12 +193,12 @@ func tryOutIfSound(ctx context.Context, cfg *config.Config, findings []replicato
 	}
 	if err != nil {
 		tried = &trial{cfg: cfg}
-		tried.warn("samples", "", "rows of the source were not tried: %v", err)
+		tried.warn("samples", "", "rows of the source could not be sampled: %v", err)
 	}
 	return tried, nil
 }
 
-// tryViews tries the sampled rows on the views of a sink.
+// tryViews evaluates the sampled rows for the views of a sink.
 func tryViews(ctx context.Context, tried *trial, sink replicator.Sink, views []*replicator.View) error {
 	if tried == nil {
 		return nil
@@ -218,8 +218,8 @@ func tryViews(ctx context.Context, tried *trial, sink replicator.Sink, views []*
 	return nil
 }
 
-// foresee finds the views that a run would refuse because of their saved state: another definition filled them, or the
-// sink lost them.
+// foresee returns failures for the views that a run would refuse because of their saved state. Either another
+// definition filled them, or the sink lost them.
 func foresee(ctx context.Context, cfg *config.Config, name string, sink replicator.Sink, sources []*canal.Source,
 	saved []replicator.Checkpoint) []replicator.Finding {
 	var findings []replicator.Finding
@@ -264,10 +264,10 @@ func (s Setup) checkTopics(ctx context.Context) (findings []replicator.Finding, 
 		case err != nil:
 			f.Level, f.Detail = replicator.Fail, err.Error()
 		case !topic.Compacted || topic.Deletes:
-			f.Level, f.Detail = replicator.Fail, "its cleanup.policy is not compact alone: it does not keep every cell"
-			f.Fix = "set cleanup.policy=compact, and rebuild the publisher's view"
+			f.Level, f.Detail = replicator.Fail, "its cleanup.policy is not just compact, so the topic may lose cells"
+			f.Fix = "set cleanup.policy=compact and rebuild the publisher's view"
 		default:
-			f.Detail = fmt.Sprintf("%d partitions, compacted; it says for %s that a cell is gone", topic.Partitions,
+			f.Detail = fmt.Sprintf("%d partitions, compacted; keeps records of deleted cells for %s", topic.Partitions,
 				topic.Tombstones)
 		}
 		findings = append(findings, f)
@@ -275,7 +275,7 @@ func (s Setup) checkTopics(ctx context.Context) (findings []replicator.Finding, 
 	for _, shard := range s.Config.Source.Shards {
 		f := replicator.Finding{What: "source: verify and explain" + inOrigin(shard.Name), Level: replicator.OK}
 		topic, _, err := topicOf(ctx, cluster, from.Topics, shard.Name)
-		if f.Detail = "by topic " + topic; err != nil {
+		if f.Detail = "through topic " + topic; err != nil {
 			f.Level, f.Detail = replicator.Warn, err.Error()
 		}
 		findings = append(findings, f)
@@ -288,7 +288,7 @@ func (s Setup) checkTopics(ctx context.Context) (findings []replicator.Finding, 
 			f.Level, f.Detail = replicator.Fail, err.Error()
 		} else if len(status.Members) > len(status.Partitions) {
 			f.Level = replicator.Warn
-			f.Detail += fmt.Sprintf(" for %d partitions: the surplus members have nothing to do", len(status.Partitions))
+			f.Detail += fmt.Sprintf(" for %d partitions, so some members have nothing to do", len(status.Partitions))
 		}
 		findings = append(findings, f)
 	}

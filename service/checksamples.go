@@ -22,18 +22,18 @@ type fitter interface {
 	Fitter(ctx context.Context, v *replicator.View) (func(field int, value any) error, error)
 }
 
-// trial evaluates a few rows of the source for the views. Its findings never prevent a run: each bad row becomes a dead
-// letter, or stays out of the view.
+// trial evaluates a few rows of the source for the views. Its findings never prevent a run, because a bad row becomes a
+// dead letter or stays out of the view.
 type trial struct {
 	cfg      *config.Config
 	shard    config.Shard
 	tables   []replicator.Table
-	rows     map[string]*survey.Table // by the table's name
-	decodes  map[string][]bool        // by row; nil where the table has no body
+	rows     map[string]*survey.Table // the sampled rows by table name
+	decodes  map[string][]bool        // by table name: which rows' bodies can be decoded; nil: no body
 	findings []replicator.Finding
 }
 
-// tryOut samples rows of the first shard only, because shards are alike.
+// tryOut samples rows of the first shard only, because all shards have the same tables.
 func tryOut(ctx context.Context, cfg *config.Config) (*trial, error) {
 	shard := cfg.Source.Shards[0]
 	t := &trial{cfg: cfg, shard: shard, tables: cfg.ShardTables(shard), rows: map[string]*survey.Table{},
@@ -93,8 +93,8 @@ func (t *trial) bodies(table *replicator.Table, rows *survey.Table) error {
 	what := "table " + table.Name + ": bodies"
 	switch {
 	case bad > 0:
-		t.warn(what, "say the codec that they are written in (`replicator init --table "+table.Table+"` looks for it), or mend them: "+
-			"they become dead letters", "%d of %d sampled bodies are not %s: %v", bad, tried, name, wrong)
+		t.warn(what, "set their codec (`replicator init --table "+table.Table+"` finds it), or correct the bodies: "+
+			"such rows become dead letters", "%d of %d sampled bodies are not %s: %v", bad, tried, name, wrong)
 	case tried > 0:
 		t.findings = append(t.findings, replicator.Finding{What: what, Level: replicator.OK,
 			Detail: fmt.Sprintf("%d sampled bodies are %s", tried, name)})
@@ -102,8 +102,8 @@ func (t *trial) bodies(table *replicator.Table, rows *survey.Table) error {
 	return nil
 }
 
-// view tries the sampled rows on one view. It checks that the view's tables have rows, that the rows have the
-// properties that the view names, and that the values fit the target.
+// view evaluates the sampled rows for one view. It checks that rows feed the view, that they have the properties that
+// the view names, and that the values fit the target.
 func (t *trial) view(v *replicator.View, fits func(field int, value any) error) error {
 	tried, err := t.feeds(v)
 	if err != nil || tried == 0 {
@@ -140,14 +140,14 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 			first[field] = err
 		}
 	})
-	if !chosen && err == nil && len(v.Joins) == 0 { // sampled rows are not joined by their keys
-		t.warn(what, "correct the expression, unless such rows are rare",
-			"where is true of none of %d sampled rows: %s", tried, v.Where)
+	if !chosen && err == nil && len(v.Joins) == 0 { // rows are sampled without regard to the joins' conditions
+		t.warn(what, "correct the expression, unless matching rows are rare",
+			"none of %d sampled rows satisfies where: %s", tried, v.Where)
 	}
 	for i, n := range wrong {
 		if n > 0 {
 			t.warn(what, "change the target or the definition: such rows become dead letters",
-				"%d values in %d sampled rows can't be kept: %s: %s",
+				"%d values in %d sampled rows can't be stored: %s: %s",
 				n, tried, v.Fields[i].Name, strings.TrimPrefix(first[i].Error(), v.Fields[i].Name+": "))
 		}
 	}
@@ -162,8 +162,8 @@ func (t *trial) line(v *replicator.View, key string) string {
 	return ""
 }
 
-// otherwise suggests what a path that no row has may have meant: a column of the table, or the property with the
-// nearest name.
+// otherwise suggests a replacement for a path that no sampled row has: a column of the table, or the property with the
+// most similar name.
 func (t *trial) otherwise(v *replicator.View, path string) string {
 	for _, o := range config.OriginsOf(v, path) {
 		rows, table := t.rows[o.Table], t.cfg.Table(o.Table)
@@ -171,16 +171,16 @@ func (t *trial) otherwise(v *replicator.View, path string) string {
 			continue
 		}
 		if i := slices.IndexFunc(rows.Columns, func(c survey.Column) bool { return strings.EqualFold(c.Name, o.Path) }); i >= 0 {
-			return fmt.Sprintf("there is a column: write `%s`", config.ColumnPath(rows.Columns[i].Name))
+			return fmt.Sprintf("the table has this column: write `%s`", config.ColumnPath(rows.Columns[i].Name))
 		}
 		if near := nearest.Close(o.Path, t.properties(table)); near != "" {
 			return strings.TrimPrefix(near, ": ")
 		}
 	}
-	return "correct the path, unless few rows have it"
+	return "correct the path, unless only few rows have it"
 }
 
-// mostProperties bounds how many property names are compared with a missing one.
+// mostProperties is the maximum number of property names that are compared with a missing name.
 const mostProperties = 1000
 
 // properties returns the paths of the properties in the sampled bodies of a table.
@@ -213,7 +213,7 @@ func (t *trial) properties(table *replicator.Table) (paths []string) {
 	return paths
 }
 
-// addable returns why a value can't be added up, if the field is one that the view adds up.
+// addable returns an error if the view sums the field and the value is not a number.
 func addable(v *replicator.View, field int, value any) error {
 	if v.Kind != "counter" && v.Kind != "ranking" || field != len(v.Fields)-1 {
 		return nil
@@ -222,11 +222,11 @@ func addable(v *replicator.View, field int, value any) error {
 	case nil, int64, uint64, float64, replicator.Number:
 		return nil
 	}
-	return errors.New("it is not a number, which a sum is made of")
+	return errors.New("it is not a number, so it can't be added to a sum")
 }
 
-// feeds counts the sampled rows that feed a view and whose bodies can be decoded. It records a finding for each table
-// without such rows.
+// feeds returns the number of sampled rows that feed a view and have no body or a decodable one. It adds a finding for
+// each table of which no sampled row matches the view's `from`.
 func (t *trial) feeds(v *replicator.View) (tried int, err error) {
 	for _, feed := range v.From {
 		rows, table := t.rows[feed.Table], t.cfg.Table(feed.Table)
@@ -253,15 +253,16 @@ func (t *trial) feeds(v *replicator.View) (tried int, err error) {
 		}
 		if matching == 0 {
 			slices.Sort(others)
-			t.warn("view "+v.Name, "correct from, unless such rows are rare or yet to come",
-				"none of %d sampled rows is one of %s.%s; seen were %s",
+			t.warn("view "+v.Name, "correct from, unless matching rows are rare or will come later",
+				"none of %d sampled rows belongs to %s.%s; the rows belong to %s",
 				rows.Rows, feed.Table, feed.Column, strings.Join(others[:min(len(others), 10)], ", "))
 		}
 	}
 	return tried, nil
 }
 
-// isColumn reports whether a path names a column. A column exists whatever its values are.
+// isColumn reports whether a path names a column. A column may be NULL in all sampled rows, so it is not reported as
+// missing.
 func (t *trial) isColumn(v *replicator.View, path string) bool {
 	return slices.ContainsFunc(config.OriginsOf(v, path), func(o config.Origin) bool {
 		return config.ColumnOf(*t.cfg.Table(o.Table), o.Path) != ""
@@ -275,13 +276,14 @@ func (t *trial) joinable(v *replicator.View) bool {
 	})
 }
 
-// decodable reports whether a sampled row has no body or one that can be decoded.
+// decodable reports whether a sampled row has no body or a body that can be decoded.
 func (t *trial) decodable(table string, n int) bool {
 	decodes := t.decodes[table]
 	return decodes == nil || decodes[n]
 }
 
-// each calls do with the values of the view's fields, or an error, for each sampled row that satisfies the expression.
+// each evaluates the view's fields for each sampled row that satisfies the expression. It calls do with each value or
+// error.
 func (t *trial) each(v *replicator.View, where string, do func(field int, value any, err error)) error {
 	probes := probesOf(v)
 	for _, p := range probes {

@@ -11,9 +11,9 @@ import (
 	"replicator/config"
 )
 
-// columnHints warns about paths into a body that name a column of the table, such as "email" where "$email" was meant.
-// If rows were tried, they decide instead, because a body may have a property of the same name. So this check covers a
-// table without rows, or one whose rows could not be tried.
+// columnHints warns about paths into a body that match a column of the table, such as "email" instead of "$email". A
+// body may have a property of the same name, so columnHints skips views for which rows were sampled: tryViews examines
+// those rows.
 func columnHints(ctx context.Context, cfg *config.Config, source *canal.Source, tried *trial) []replicator.Finding {
 	hints := &trial{cfg: cfg}
 	known := map[string][]canal.ColumnInfo{}
@@ -32,12 +32,12 @@ func columnHints(ctx context.Context, cfg *config.Config, source *canal.Source, 
 				}
 				columns, asked := known[o.Table]
 				if !asked {
-					columns, _ = source.Columns(ctx, o.Table) // the source's own check reports an error
+					columns, _ = source.Columns(ctx, o.Table) // checkSources reports the error
 					known[o.Table] = columns
 				}
 				same := func(c canal.ColumnInfo) bool { return strings.EqualFold(c.Name, o.Path) }
 				if i := slices.IndexFunc(columns, same); i >= 0 {
-					hints.warn("view "+v.Name, fmt.Sprintf("there is a column: write `%s`, unless the body has it, too",
+					hints.warn("view "+v.Name, fmt.Sprintf("the table has this column: write `%s`, if you mean it",
 						config.ColumnPath(columns[i].Name)), "%s is looked for in %s of table %s%s", o.Path, table.Body, table.Name,
 						hints.line(v, "fields."+f.Name))
 				}

@@ -14,17 +14,18 @@ import (
 	"replicator/verify"
 )
 
-// comparisons compares running views with their source after rows changed in a way that the log didn't describe, and
-// repairs the differences. The pending comparisons are in the checkpoints, so a restart continues with them.
+// comparisons compares running views with their source and repairs the differences. A comparison is needed when rows
+// changed in a way that the log didn't describe. Pending comparisons are saved in the checkpoints, so a restart
+// continues with them.
 type comparisons struct {
 	lines  []line
 	log    *slog.Logger
 	verify compareView
 	views  map[compared]*comparing
-	next   map[int]time.Time // by index of the line: when its views may be compared again
+	next   map[int]time.Time // by index of the line: the earliest time of its next round
 }
 
-// compareView compares a view with its source from a given place on, and repairs it.
+// compareView compares a view with its source, starting at a place of the verification, and repairs it.
 type compareView func(ctx context.Context, l line, view string, from *verify.Place) (verify.Result, error)
 
 func newComparisons(lines []line, log *slog.Logger, verify compareView) *comparisons {
@@ -45,8 +46,8 @@ func (s *Service) comparisons() *comparisons {
 		})
 }
 
-// lookAtLetters makes a pipeline re-read the cells that have dead letters in a view. Their rows may have changed too,
-// and a comparison skips a cell that has a letter.
+// lookAtLetters makes a pipeline re-read the cells that have dead letters in a view. A comparison skips these cells,
+// but their rows may have changed, too.
 func (s *Service) lookAtLetters(ctx context.Context, l line, view string) error {
 	var cells []replicator.Cell
 	err := selected(ctx, s.store, server.Selection{View: view}, func(letter replicator.DeadLetter) {
@@ -71,7 +72,7 @@ type comparing struct {
 	retryAt time.Time
 }
 
-// run makes the comparisons that are due, one view at a time, until ctx is done.
+// run compares views that are due, one at a time, until ctx is done.
 func (c *comparisons) run(ctx context.Context) {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -87,15 +88,16 @@ func (c *comparisons) run(ctx context.Context) {
 	}
 }
 
-// round compares the due views of a line once each. The line then pauses for as long as the round took. A server that
-// keeps logging statements makes views due all the time; with the pause, it is read at most half of the time.
+// round compares each due view of a line once. The line then pauses for as long as the round took. A server that keeps
+// logging statements makes views due again and again. Because of the pause, the comparisons read it at most half of the
+// time.
 func (c *comparisons) round(ctx context.Context, line int, l line) {
 	began := time.Now()
 	if began.Before(c.next[line]) {
 		return
 	}
 	for _, view := range slices.Sorted(maps.Keys(l.Swapped())) {
-		at, due := l.Swapped()[view] // earlier comparisons took time: ask again
+		at, due := l.Swapped()[view] // ask again, because the previous comparisons took time
 		if one := c.of(compared{line, view}, at); due && !time.Now().Before(one.retryAt) && ctx.Err() == nil {
 			c.compare(ctx, l, view, one)
 		}
@@ -103,8 +105,8 @@ func (c *comparisons) round(ctx context.Context, line int, l line) {
 	c.next[line] = time.Now().Add(time.Since(began))
 }
 
-// of returns the progress of a view's comparison for the change at a log position. If the position is new,
-// the progress starts from zero.
+// of returns the progress of a view's comparison. The comparison is for a change at the given log position. If that
+// position is new, the progress starts from zero.
 func (c *comparisons) of(view compared, at int64) *comparing {
 	one := c.views[view]
 	if one == nil {
@@ -128,7 +130,7 @@ func (c *comparisons) compare(ctx context.Context, l line, view string, one *com
 			"retry_in", compareAgain, "error", err)
 	default:
 		l.Compared(view, one.at)
-		one.place = verify.Place{} // it may be large
+		one.place = verify.Place{} // free it, because it may be large
 		level := slog.LevelInfo
 		if result.Missing+result.Stale+result.Extra > 0 {
 			level = slog.LevelWarn
@@ -141,7 +143,7 @@ func (c *comparisons) compare(ctx context.Context, l line, view string, one *com
 // compareAgain is the delay before a failed comparison is retried.
 const compareAgain = 10 * time.Second
 
-// compared waits until no comparison is pending for the named views (all, if none is named).
+// compared waits until none of the named views has a pending comparison. Without names, it waits for all views.
 func (l line) compared(ctx context.Context, views []string) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

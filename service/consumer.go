@@ -21,8 +21,8 @@ import (
 )
 
 // consumer reads the topics of a source in Kafka for one sink, as a member of the sink's consumer group. Each assigned
-// partition has its own pipeline. The pipeline starts at the partition's checkpoint, and is drained and saved before
-// another member gets the partition. Because each sink has its own group, a sink that is down delays no other.
+// partition has its own pipeline, which starts at the partition's checkpoint. The pipeline is drained and saved before
+// another member gets the partition. Each sink has its own group, so a sink that is down delays no other sink.
 type consumer struct {
 	*Service
 	sink   *config.Sink
@@ -33,11 +33,11 @@ type consumer struct {
 	log    *slog.Logger
 
 	mu      sync.Mutex
-	member  *kafka.Group                  // nil: not joined
-	err     error                         // why it has not joined
-	heard   time.Time                     // when the group last answered; at first, when the consumer started
+	member  *kafka.Group                  // nil: this process has not joined the group
+	err     error                         // why this process has not joined the group
+	heard   time.Time                     // when the group last answered; initially when the consumer was created
 	running map[kafka.Partition]*assigned // the pipelines
-	paused  []string                      // views that are paused for every partition the member is given
+	paused  []string                      // views that are paused here, also for partitions that are assigned later
 }
 
 // assigned is a partition that this member keeps.
@@ -85,16 +85,16 @@ func (s *Service) consume(sink *config.Sink, opened replicator.Sink, views []*re
 	return nil
 }
 
-// identity describes what all members of the group must share: the sink's address and what is read.
+// identity returns a hash of the settings that all members of the group must share: the sink's settings and the topics.
 func (c *consumer) identity() string {
 	text, err := json.Marshal([]any{c.sink.Name, c.sink.Type, c.sink.Settings, c.Config.Source.Kafka.Topics})
-	if err != nil { // can't happen: settings are plain data
+	if err != nil { // can't happen, because settings are plain data
 		text = []byte(c.sink.Name + c.sink.Type)
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:12]
 }
 
-// run is a member of the group until stop is done and the pipelines have drained.
+// run joins the group and keeps the assigned partitions until stop is done and the pipelines have drained.
 func (c *consumer) run(ctx, stop context.Context) {
 	member := c.join(ctx, stop)
 	if member == nil {
@@ -105,7 +105,7 @@ func (c *consumer) run(ctx, stop context.Context) {
 	case <-ctx.Done():
 		c.each(func(a *assigned) { a.cancel() })
 	}
-	c.drain() // before leaving, because the group allows little time for that
+	c.drain() // before leaving, because the group allows little time for draining
 	member.Leave()
 	c.drain() // partitions that were assigned in the meantime
 }
@@ -176,7 +176,7 @@ func (c *consumer) assign(ctx context.Context, partitions []kafka.Partition) {
 	}
 }
 
-// give ends the pipelines of partitions, all at once, and waits for them.
+// give ends the pipelines of all given partitions at once and waits for them.
 func (c *consumer) give(partitions []kafka.Partition, end func(*assigned)) {
 	c.log.Info("giving up partitions", "partitions", fmt.Sprint(partitions))
 	if paused := c.arePaused(); len(paused) > 0 {
@@ -209,7 +209,7 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition, starters *
 		if store, err = c.openPart(ctx, p); err == nil {
 			break
 		}
-		log.Warn("the checkpoints of a partition can't be opened yet: the member that had it may still hold them",
+		log.Warn("can't open a partition's checkpoints yet. The partition's previous member may still have them locked",
 			"error", err)
 		if pause.For(stop, time.Second) != nil || ctx.Err() != nil {
 			return
@@ -228,8 +228,7 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition, starters *
 	}
 }
 
-// begin creates the pipeline of a partition and adds it to the lines. Views that are paused at this member start
-// paused.
+// begin creates a partition's pipeline and adds it to the lines. Views that are paused at this member start paused.
 func (c *consumer) begin(from source, store replicator.Store, ended <-chan struct{},
 	reread func(context.Context) error, starters *pipeline.Starters, log *slog.Logger) line {
 	c.mu.Lock()
@@ -241,7 +240,7 @@ func (c *consumer) begin(from source, store replicator.Store, ended <-chan struc
 }
 
 // rereads returns a function that makes the store re-read letters that other processes saved. It returns nil if no
-// other process can save any.
+// other process can save letters.
 func rereads(store replicator.Store) func(context.Context) error {
 	if shared, is := store.(*checkpoint.MySQL); is {
 		return shared.Reread
@@ -249,7 +248,7 @@ func rereads(store replicator.Store) func(context.Context) error {
 	return nil
 }
 
-// setPaused pauses or resumes a view at this member, also for the partitions that it is given later.
+// setPaused pauses or resumes a view at this member. This also applies to partitions that are assigned later.
 func (c *consumer) setPaused(view string, paused bool) {
 	if !slices.ContainsFunc(c.views, func(v *replicator.View) bool { return v.Name == view }) {
 		return
@@ -276,7 +275,7 @@ func (c *consumer) openPart(ctx context.Context, p kafka.Partition) (replicator.
 	return openPart(ctx, c.Config, c.sink.Name+" "+p.String())
 }
 
-// committing is a store that also commits a partition's offset in the consumer group.
+// committing is a store that also commits a partition's offset to the consumer group.
 type committing struct {
 	replicator.Store
 	consumer  *consumer
@@ -286,8 +285,8 @@ type committing struct {
 	at map[string]replicator.Position // the saved position, by view
 }
 
-// Save implements replicator.Store. The group's offset only informs operators and their tools. If the commit fails, as
-// in a rebalance, the next save commits it.
+// Save implements replicator.Store. The offset in the group is only for operators and their tools. If the commit fails,
+// as in a rebalance, the next save commits the offset.
 func (s *committing) Save(ctx context.Context, checkpoints []replicator.Checkpoint) error {
 	if err := s.Store.Save(ctx, checkpoints); err != nil {
 		return err
@@ -310,7 +309,7 @@ func (s *committing) Save(ctx context.Context, checkpoints []replicator.Checkpoi
 		return nil
 	}
 	if err := member.Commit(ctx, s.partition, lowest); err != nil {
-		s.consumer.log.Debug("the group was not told how far a partition is", "source", s.partition.String(), "error", err)
+		s.consumer.log.Debug("can't commit an offset to the group", "source", s.partition.String(), "error", err)
 	}
 	return nil
 }
@@ -323,39 +322,42 @@ func (p partition) Stats() canal.Stats {
 	return canal.Stats{Events: s.Records, Bytes: s.Bytes, Rows: s.Changes}
 }
 
-// Retention implements source. A compacted topic is kept permanently.
+// Retention implements source. It returns Forever, because a compacted topic keeps the newest record of each cell
+// permanently.
 func (p partition) Retention(context.Context, replicator.Position) (time.Duration, error) {
 	return canal.Forever, nil
 }
 
 // CheckOffset implements source.
 func (p partition) CheckOffset(context.Context, string, string) error {
-	return fmt.Errorf("%w: a topic is read from its beginning; leave --from out", canal.ErrOffset)
+	return fmt.Errorf("%w: a topic is always read from its beginning. Omit --from", canal.ErrOffset)
 }
 
-// readsTables refuses commands that read the tables themselves if the source is in Kafka.
+// readsTables returns an error if the source is in Kafka. It is for commands that read the tables themselves.
 func readsTables(cfg *config.Config, what string) error {
 	if cfg.Source.Kafka == nil {
 		return nil
 	}
-	return InvalidError{fmt.Errorf("%s: %s reads the tables in MySQL or MariaDB, and can't be asked of a source in Kafka; "+
-		"ask it of the configuration that publishes the changelog", cfg.File, what)}
+	return InvalidError{fmt.Errorf("%s: %s reads tables in MySQL or MariaDB, and the source is in Kafka. "+
+		"Use the configuration that publishes the changelog", cfg.File, what)}
 }
 
-// asksTables refuses commands that compare with the tables if their servers are not configured.
+// asksTables returns an error if the source is in Kafka without a dsn. It is for commands that compare views with the
+// tables.
 func asksTables(cfg *config.Config, what string) error {
 	if cfg.Source.Kafka == nil || len(cfg.Source.Shards) > 0 {
 		return nil
 	}
-	return InvalidError{fmt.Errorf("%s: %s compares with the tables in MySQL or MariaDB, and [source] is a changelog in "+
-		"Kafka: set dsn beside it, to the server that the changelog is of", cfg.File, what)}
+	return InvalidError{fmt.Errorf("%s: %s compares with tables in MySQL or MariaDB, and [source] is a changelog in "+
+		"Kafka. Set dsn in [source] to the server that the changelog comes from", cfg.File, what)}
 }
 
-// keepsPositions refuses to change positions in partitions, because the members of the groups keep them.
+// keepsPositions returns an error if the source is in Kafka. It is for commands that change positions, because the
+// groups' members own the positions of partitions.
 func keepsPositions(cfg *config.Config, what string) error {
 	if cfg.Source.Kafka == nil {
 		return nil
 	}
-	return InvalidError{fmt.Errorf("%s: checkpoint %s does not know the partitions of a source in Kafka: `replicator "+
+	return InvalidError{fmt.Errorf("%s: checkpoint %s can't change positions in Kafka partitions. `replicator "+
 		"rebuild` reads the topic from its beginning, `replicator checkpoint forget` starts over", cfg.File, what)}
 }

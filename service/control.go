@@ -38,7 +38,7 @@ func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return append(all, s.elsewhere(ctx, all)...), nil
 }
 
-// placed fills in the positions of views that have no running reader. They keep their position while they don't run.
+// placed sets the position of views that have no running reader. Such a view is still at its last position.
 func (s *Service) placed(ctx context.Context, views []replicator.ViewStatus) error {
 	var saved []replicator.Checkpoint
 	for i := range views {
@@ -63,9 +63,9 @@ func (s *Service) placed(ctx context.Context, views []replicator.ViewStatus) err
 	return nil
 }
 
-// Wait implements server.Controller. If the source has shards, a fence belongs to one of them; the others don't know
-// its files or GTIDs, and Wait doesn't wait for them. If a view has a pending comparison with the source, Wait also
-// waits for that.
+// Wait implements server.Controller. If the source has shards, the fence belongs to one of them. Wait doesn't wait for
+// the other shards, because they don't know its files or GTIDs. Wait also waits for a view's pending comparison with
+// the source.
 func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) error {
 	if err := KnowsSource(s.Config, fence.Source); err != nil {
 		return fmt.Errorf("%w: %w", server.ErrInvalid, err)
@@ -96,18 +96,18 @@ func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) 
 	return errors.Join(errs...)
 }
 
-// notHere returns why this process can't retry a view's dead letters of a source.
+// notHere returns an error that explains why this process can't retry a view's dead letters of a source.
 func (s *Service) notHere(view, source string) error {
 	if s.cluster != nil && slices.ContainsFunc(s.Config.Views, func(v *replicator.View) bool { return v.Name == view }) {
-		return fmt.Errorf("view %s: the dead letters of %s are those of a partition that another member has: try them again there; "+
-			"`replicator status` shows whose it is", view, source)
+		return fmt.Errorf("view %s: another member keeps partition %s. Retry its dead letters at that member; "+
+			"`replicator status` shows which one it is", view, source)
 	}
-	return fmt.Errorf("view %s is not in the configuration any more: drop its dead letters", view)
+	return fmt.Errorf("view %s is no longer in the configuration. Drop its dead letters", view)
 }
 
-// Retry implements server.Controller. It re-reads the cells from the source and writes their current state. First it
-// restarts the views' sessions: a sink reads its target's schema when it opens, and the operator has often fixed a dead
-// letter's cause there.
+// Retry implements server.Controller. It restarts the views' sessions, re-reads the cells from the source and writes
+// their current state. The restart is needed because a sink reads its target's schema when it opens. Operators often
+// fix a dead letter's cause in that schema.
 func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, left int, err error) {
 	if err := s.mayHaveLetters(ctx, which.View); err != nil {
 		return 0, 0, err
@@ -161,7 +161,7 @@ func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, lef
 	return tried, left, err
 }
 
-// renew restarts the views' sessions. If that takes too long, it returns the views' error.
+// renew restarts the views' sessions. If that takes too long, it returns an error of one of the views.
 func (s *Service) renew(ctx context.Context, l line, views []string) error {
 	patient, cancel := context.WithTimeout(ctx, rebuildPatience)
 	defer cancel()
@@ -220,7 +220,7 @@ func (s *Service) rebuild(ctx context.Context, views []string, how server.Rebuil
 	return nil
 }
 
-// keeps returns those of the views that the pipeline keeps.
+// keeps returns the views that the pipeline keeps.
 func (l line) keeps(views []string) []string {
 	return slices.DeleteFunc(slices.Clone(views), func(name string) bool { return !l.Keeps(name) })
 }

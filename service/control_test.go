@@ -14,7 +14,7 @@ import (
 	"replicator/server"
 )
 
-// asked is what a pipeline was asked, a request a line.
+// asked fails the test unless the pipeline received exactly these requests.
 func asked(t *testing.T, name string, f *fakeEngine, want ...string) {
 	t.Helper()
 	if !slices.Equal(f.asked, want) {
@@ -27,7 +27,7 @@ func TestAFenceIsWaitedForByThePipelinesThatItConcerns(t *testing.T) {
 		name                string
 		fence               server.Fence
 		views               []string
-		east, west, eastern []string // the last is the other sink's pipeline of the shard east
+		east, west, eastern []string // requests of the pipelines; eastern is the other sink's pipeline of shard east
 	}{
 		{"of one shard, all views", server.Fence{At: "f:4", Source: "east"}, nil,
 			[]string{"wait f:4"}, nil, []string{"wait f:4"}},
@@ -79,10 +79,10 @@ func TestASourceIsKnownByItsShards(t *testing.T) {
 		says string
 	}{
 		{"no shards, none named", KnowsSource(one, ""), ""},
-		{"no shards, one named", KnowsSource(one, "east"), "the source has no shards: leave out --source east"},
+		{"no shards, one named", KnowsSource(one, "east"), "the source has no shards. Omit --source east"},
 		{"one of two", KnowsSource(two, "west"), ""},
-		{"none of two", KnowsSource(two, ""), "the shards east, west: name the one you mean, as in --source east"},
-		{"another one", KnowsSource(two, "south"), "no shard south; it has east, west"},
+		{"none of two", KnowsSource(two, ""), "the shards east, west. Select one, as in --source east"},
+		{"another one", KnowsSource(two, "south"), "no shard south. It has east, west"},
 	} {
 		if says := fmt.Sprint(c.err); c.says == "" && c.err != nil || !strings.Contains(says, c.says) {
 			t.Errorf("%s: %v, not %q", c.name, c.err, c.says)
@@ -151,7 +151,7 @@ func TestAViewIsPausedInEveryPipelineThatKeepsIt(t *testing.T) {
 	}
 }
 
-// bury puts dead letters into a service's store, VIEW KEY each, and returns their ids.
+// bury saves dead letters, given as pairs of view and key, in a service's store. It returns their ids.
 func bury(t *testing.T, s *Service, source string, letters ...[2]string) (ids []string) {
 	t.Helper()
 	for _, l := range letters {
@@ -181,14 +181,15 @@ func TestARetryLooksAtTheCellsInTheirShard(t *testing.T) {
 	bury(t, s, "east", [2]string{"emails", "a"}, [2]string{"emails", "b"}, [2]string{"phones", "a"})
 	bury(t, s, "west", [2]string{"emails", "z"})
 	tried, left, err := s.Retry(t.Context(), server.Selection{View: "emails"})
-	if err != nil || tried != 3 || left != 3 { // nothing was applied: this pipeline only notes what it is asked
+	if err != nil || tried != 3 || left != 3 { // the fake pipeline only records requests, so all letters remain
 		t.Errorf("%d tried, %d left, %v", tried, left, err)
 	}
 	asked(t, "east", east, "renew emails", "look emails a b")
 	asked(t, "west", west, "renew emails", "look emails z")
 }
 
-// Views of one pipeline may be in different runs, each of which knows its tables as they were when it began.
+// A pipeline's views may have different sessions. Each session has the tables' schemas of the time when it began, so a
+// retry must restart the sessions of all its views.
 func TestARetryRenewsTheSessionsOfAllItsViews(t *testing.T) {
 	l, f := keeping("main", "", "emails", "phones")
 	s := serving(t, configured(t, cellViews), l)
@@ -199,7 +200,7 @@ func TestARetryRenewsTheSessionsOfAllItsViews(t *testing.T) {
 	asked(t, "main", f, "renew emails phones", "look emails a", "look phones a")
 }
 
-// A cell that makes no sense would end the session that looks at it, and so hold up the view and its siblings.
+// An invalid cell would end the session that re-reads it. That would delay the view and the other views of the session.
 func TestALookThatMakesNoSenseReachesNoPipeline(t *testing.T) {
 	l, f := keeping("main", "", "emails")
 	s := serving(t, configured(t, cellViews), l)
@@ -224,7 +225,7 @@ func TestALookThatMakesNoSenseReachesNoPipeline(t *testing.T) {
 	asked(t, "main", f)
 }
 
-// A view that is paused has nobody to look at its cells until somebody resumes it: to wait for that helps nobody.
+// A paused view can't re-read its cells until it is resumed. The request fails at once instead of waiting for that.
 func TestWhatIsPausedIsNotLookedAt(t *testing.T) {
 	l, main := keeping("main", "", "emails", "phones")
 	m, cache := keeping("cache", "", "profile")
@@ -286,7 +287,7 @@ func TestDeadLettersAreSelectedOrNothingIsDone(t *testing.T) {
 	}
 }
 
-// startingEngine can't start before it was asked a few times.
+// startingEngine returns ErrNotServing for its first requests.
 type startingEngine struct {
 	*fakeEngine
 	before int
@@ -299,8 +300,7 @@ func (e *startingEngine) Rebuild(ctx context.Context, views []string, mode pipel
 	return e.fakeEngine.Rebuild(ctx, views, mode, from)
 }
 
-// A rebuild that nobody else runs for is not given up for an outage that is soon over, and each pipeline begins it
-// once.
+// A rebuild by the command itself must survive a short outage. Each pipeline starts it once.
 func TestARebuildOfAProgramThatStartsAwaitsThatItCan(t *testing.T) {
 	l, main := keeping("main", "", "emails")
 	m, cache := keeping("cache", "", "profile")

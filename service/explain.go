@@ -23,35 +23,35 @@ type Explanation struct {
 	Column    string            `json:"column"`
 	Amount    json.RawMessage   `json:"amount,omitempty"` // the cell's amount in the sink's sum
 	Exists    bool              `json:"exists"`
-	Version   *int64            `json:"version"`           // of the newest row in the source
-	Row       json.RawMessage   `json:"row,omitempty"`     // the decoded body, or the columns
+	Version   *int64            `json:"version"`           // the version of the newest row in the source
+	Row       json.RawMessage   `json:"row,omitempty"`     // the newest row: its decoded body, or its columns
 	Joins     []ExplainedJoin   `json:"joins,omitempty"`   // the joined rows
-	Expected  []json.RawMessage `json:"expected"`          // what the view should hold
-	Refused   []json.RawMessage `json:"refused,omitempty"` // what a dead letter kept out of the view
+	Expected  []json.RawMessage `json:"expected"`          // the entries that the view should have
+	Refused   []json.RawMessage `json:"refused,omitempty"` // the entries that are missing because of a dead letter
 	Problem   string            `json:"problem,omitempty"`
 	Holds     string            `json:"holds"`            // as expected, missing, stale, extra, dead
-	Held      []json.RawMessage `json:"held,omitempty"`   // what the view holds instead
-	Shards    []string          `json:"shards,omitempty"` // where it differs, if the sink has several shards
+	Held      []json.RawMessage `json:"held,omitempty"`   // the entries that the view has instead
+	Shards    []string          `json:"shards,omitempty"` // the sink's shards that differ, if it has several
 	Applied   *int64            `json:"applied_version"`
 	AppliedAt string            `json:"applied_position,omitempty"`
 	Why       string            `json:"why"`
 	Letters   []server.Letter   `json:"dead_letters,omitempty"`
 
-	placed bool   // Version is the log position of this read, because the row has no version of its own
-	spelt  string // the newest row's form of the key, if that differs
+	placed bool   // the table has no version column, so Version is the log position of this read
+	spelt  string // the key variant in the newest row, if it differs from Key
 
-	expires   bool // the view's entries expire some time after the last change
-	ofAnother bool // the difference was found only through another cell of the key
+	expires   bool // the view's settings make entries expire some time after the last change
+	ofAnother bool // only another cell of the same key differs
 }
 
-// More values of Explanation.Holds: the view is right, or it can't be read.
+// Explanation.Holds has one of these values if the view is right or can't be read. Otherwise it has a DifferenceKind.
 const (
 	AsExpected = "as expected"
 	Unknown    = "unknown"
 )
 
-// Explain describes one entity in one view. key has the form that listings show. If the sink can't be read, Explain
-// returns what the source has, and the error.
+// Explain describes the cells of one entity in one view. key has the form that listings show. If the sink can't be
+// read, Explain returns both what it read from the source and the error.
 func Explain(ctx context.Context, setup Setup, view *replicator.View, key string) (all []Explanation, err error) {
 	if err := asksTables(setup.Config, "explain"); err != nil {
 		return nil, err
@@ -76,15 +76,15 @@ func Explain(ctx context.Context, setup Setup, view *replicator.View, key string
 	return all, unopened
 }
 
-// complete adds the configuration file to the commands in explanations.
+// complete adds the configuration file to the commands that the explanations recommend.
 func (s Setup) complete(all []Explanation) {
 	for i := range all {
 		all[i].Why = remedy.File(s.Config.Path).In(all[i].Why)
 	}
 }
 
-// ofShards drops the explanations of shards without data of the entity, if another shard has some. If two shards have
-// rows of the entity, it sets Why to say so, because the view can't match both.
+// ofShards returns the explanations of the shards that have data of the entity, or all if no shard has any. If two
+// shards have rows of the entity, ofShards says so in Why, because the view can't match both.
 func ofShards(all []Explanation) []Explanation {
 	known, having := map[string]bool{}, map[string]bool{}
 	for _, e := range all {
@@ -97,8 +97,8 @@ func ofShards(all []Explanation) []Explanation {
 		shards := strings.Join(slices.Sorted(maps.Keys(having)), " and ")
 		for i := range all {
 			if e := &all[i]; e.Exists && e.Holds != AsExpected && e.Holds != Unknown {
-				e.Why = "the source's shards " + shards + " have rows of this entity, and the one that was read first is shown: " +
-					"delete the row in one of them, if the entity does not move"
+				e.Why = "the source's shards " + shards + " have rows of this entity, and the view shows only one: " +
+					"delete the row in one of the shards, unless the entity is moving"
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 	letters map[replicator.Cell][]server.Letter) (all []Explanation, err error) {
 	o, err := in.inspect(ctx, shard, view)
 	unopened := errUnopened{}
-	if errors.As(err, &unopened) { // what the source has is still shown
+	if errors.As(err, &unopened) { // explain at least what the source has
 		o, err = in.inspectSource(ctx, shard, view)
 	}
 	if err != nil {
@@ -134,7 +134,8 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 	return all, unopened.error
 }
 
-// explain explains cells of one source. For an entity these are all its cells that feed the view.
+// explain explains cells of one source. If they are cells of an entity, they must be all cells of the entity that feed
+// the view.
 func (o *inspection) explain(ctx context.Context, shard config.Shard, view *replicator.View, cells []replicator.Cell,
 	letters map[replicator.Cell][]server.Letter) (all []Explanation, err error) {
 	rows, asOf, err := o.reader.Newest(ctx, cells, 0)
@@ -171,7 +172,7 @@ func (o *inspection) explain(ctx context.Context, shard config.Shard, view *repl
 			e.Row, e.Joins = readable.row(rows[i]), o.joins(view, rows[i], readable)
 		}
 		if versions != nil && versions[i].Lowest != replicator.NoVersion {
-			e.Applied = &versions[i].Lowest // Lowest and Highest are equal, because one view is open
+			e.Applied = &versions[i].Lowest // Lowest and Highest are equal, because only one view is open
 		}
 		if i := slices.IndexFunc(rows, func(r *replicator.Row) bool {
 			return r != nil && r.Cell.Table == e.Table && r.Cell.Column == e.Column
@@ -201,16 +202,16 @@ func expires(v *replicator.View) bool {
 	return is && own.Expires()
 }
 
-// cellsOf returns the cells that feed a view under a key: in all variants of the key, and for every column if the feed
-// names none.
+// cellsOf returns the cells that feed a view under a key. They include all variants of the key. If a feed has no
+// column, they include the cells of every column.
 func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 	text string) (cells []replicator.Cell, err error) {
 	var refused []error
 	for _, f := range view.From {
 		key, err := parseKey(ctx, o, f.Table, text)
-		if invalid := (InvalidError{}); errors.As(err, &invalid) { // another table may have wider keys
+		if invalid := (InvalidError{}); errors.As(err, &invalid) { // the key may fit another table
 			if !slices.ContainsFunc(refused, func(other error) bool { return other.Error() == err.Error() }) {
-				refused = append(refused, err) // refused below if every table refuses; several may use the same message
+				refused = append(refused, err) // returned below if the key fits no table
 			}
 			continue
 		}
@@ -220,7 +221,7 @@ func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 		some := []replicator.Cell{{Table: f.Table, Key: key, Column: f.Column}}
 		i := slices.IndexFunc(o.tables, func(t replicator.Table) bool { return t.Name == f.Table })
 		variants := f.Column == "" && o.tables[i].Column != "" || o.reader.MixesSpellings(f.Table)
-		if !variants { // the source may write the number or date in another form, such as 1.50 for 1.5
+		if !variants { // the source's key may be a variant, such as 1.50 for 1.5
 			rows, _, err := o.reader.Newest(ctx, some, 0)
 			if err != nil {
 				return nil, err
@@ -244,7 +245,7 @@ func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 	return cells, nil
 }
 
-// expect fills in the entries that the view should hold.
+// expect sets the entries that the view should have.
 func (e *Explanation) expect(readable bodies, view *replicator.View, op replicator.Op) {
 	e.Expected = []json.RawMessage{}
 	for _, value := range op.Values {
@@ -263,10 +264,10 @@ func (b bodies) entries(view *replicator.View, entries []replicator.Entry) []jso
 	return shown
 }
 
-// reason sets Why, one sentence that explains the result.
+// reason sets Why, a sentence that explains the result.
 func (e *Explanation) reason() {
 	switch {
-	case e.Holds == string(replicator.Dead): // a dead cell is reported only as dead: it expects nothing
+	case e.Holds == string(replicator.Dead): // a dead cell should have no entries in the view
 		e.Expected, e.Refused = []json.RawMessage{}, e.Expected
 		e.Why = "not in the view: dead letter"
 		if len(e.Letters) > 0 {
@@ -274,41 +275,42 @@ func (e *Explanation) reason() {
 		}
 		e.Why += ": " + e.deadBecause()
 	case e.Problem != "":
-		e.Why = "the cell can't be computed (" + e.Problem + "), so the view should hold nothing of it, but holds " +
-			"something: it is behind (`replicator status` tells the lag), or it was changed by hand " +
+		e.Why = "the cell can't be computed (" + e.Problem + "), so the view should have no entries of it, but has " +
+			"some: the view is behind (`replicator status` shows the lag), or it was changed by hand " +
 			"(`replicator verify --repair " + e.View + "`)"
 	case e.Holds == AsExpected && e.spelt != "":
-		e.Why = "the source's newest row spells the key " + e.spelt + ": the view should hold nothing under the other " +
-			"spelling, and doesn't"
+		e.Why = "the source's newest row spells the key " + e.spelt + ", so the view should have no entries under " +
+			"this variant, and it has none"
 	case e.Holds == AsExpected && !e.Exists:
-		e.Why = "the source has no such cell, and the view holds nothing of it"
+		e.Why = "the source has no such cell, and the view has no entries of it"
 	case e.Holds == AsExpected && e.expires && len(e.Expected) > 0:
-		e.Why = "the view is right: it holds this, or its key has expired since the last change"
+		e.Why = "the view is right: it has these entries, or they have expired since the last change"
 	case e.Holds == AsExpected:
 		e.Why = "the view is right"
 	case e.Applied == nil && !e.Exists && e.ofAnother:
-		e.Why = "the source has no such cell, and none was ever applied: the difference is in another cell of the key"
+		e.Why = "the source has no such cell, and the sink never applied one. Another cell of the key differs"
 	case e.Applied == nil && !e.Exists:
-		e.Why = "the source has no such cell, and none was ever applied: another program put it there " +
-			"(`replicator verify --repair " + e.View + "` removes it)"
+		e.Why = "the source has no such cell, and the sink never applied one: another program wrote the entries " +
+			"(`replicator verify --repair " + e.View + "` removes them)"
 	case e.Applied == nil:
-		e.Why = "nothing of the cell was ever applied to this view: it is not filled yet, or was emptied"
+		e.Why = "the sink never applied this cell: the view is not filled yet, or it was emptied"
 	case e.placed, !e.Exists:
-		e.Why = "the view is behind (`replicator status` tells the lag), or it was changed by hand " +
+		e.Why = "the view is behind (`replicator status` shows the lag), or it was changed by hand " +
 			"(`replicator verify --repair " + e.View + "`)"
 	case e.Version != nil && *e.Applied < *e.Version:
-		e.Why = "the view is behind: an older version was applied last (`replicator status` tells the lag)"
+		e.Why = "the view is behind: it has an older version (`replicator status` shows the lag)"
 	case e.Version != nil && *e.Applied > *e.Version:
-		e.Why = "the sink has applied a newer version than the source has: its delete is not applied yet " +
-			"(`replicator status` tells the lag), or was not seen (`replicator verify --repair " +
+		e.Why = "the sink has applied a newer version than the source has: the newer row's delete is not applied yet " +
+			"(`replicator status` shows the lag), or it was missed (`replicator verify --repair " +
 			e.View + "`)"
 	default:
-		e.Why = "the sink has applied this version, but holds something else: it was changed by hand " +
+		e.Why = "the sink has applied this version, but the view has other entries: it was changed by hand " +
 			"(`replicator verify --repair " + e.View + "`)"
 	}
 }
 
-// deadBecause returns why the cell is a dead letter. Only the letter itself knows a server's message.
+// deadBecause returns why the cell is a dead letter. If a server rejected the cell, only the letter has the server's
+// message.
 func (e *Explanation) deadBecause() string {
 	switch {
 	case e.Problem != "":
@@ -316,6 +318,6 @@ func (e *Explanation) deadBecause() string {
 	case len(e.Letters) > 0:
 		return e.Letters[0].Reason
 	}
-	return "the sink refused it, and no dead letter says why (`replicator verify --repair " + e.View +
-		"` tries it again)"
+	return "the sink rejected it, and no dead letter gives the reason (`replicator verify --repair " + e.View +
+		"` retries it)"
 }

@@ -12,9 +12,9 @@ import (
 type ExplainedJoin struct {
 	Join      string      `json:"join"`
 	Condition string      `json:"condition"`       // customers.id = orders.customer_id = 7
-	Where     string      `json:"where,omitempty"` // a found row counts only if it satisfies this
-	Found     int         `json:"found"`           // the rows found; above replicator.MaxJoined: more than that
-	Rows      []JoinedRow `json:"rows"`            // the first of them
+	Where     string      `json:"where,omitempty"` // the join's filter for found rows
+	Found     int         `json:"found"`           // the number of rows found; counting stops above MaxJoined
+	Rows      []JoinedRow `json:"rows"`            // the first rows found
 }
 
 type JoinedRow struct {
@@ -25,10 +25,10 @@ type JoinedRow struct {
 	Row     json.RawMessage `json:"row"` // the decoded body, or the columns
 }
 
-// shownJoined bounds how many rows of a join are shown.
+// shownJoined is the maximum number of rows of a join in an explanation.
 const shownJoined = 50
 
-// joins explains the joins of a view for a row and the rows joined with it.
+// joins returns the rows that each of the view's joins finds for a row.
 func (o *inspection) joins(view *replicator.View, row *replicator.Row, readable bodies) []ExplainedJoin {
 	lookups, names := view.Lookups()
 	var all []ExplainedJoin
@@ -46,7 +46,7 @@ func (o *inspection) joins(view *replicator.View, row *replicator.Row, readable 
 	return all
 }
 
-// condition describes the values by which a lookup finds rows.
+// condition returns the condition by which a lookup finds rows, with its values.
 func (o *inspection) condition(row *replicator.Row, l *replicator.Lookup, lookups []replicator.Lookup,
 	names []string) string {
 	var parts []string
@@ -73,7 +73,7 @@ func (o *inspection) condition(row *replicator.Row, l *replicator.Lookup, lookup
 	return strings.Join(parts, " and ")
 }
 
-// columnOf returns a row's value of a column, including the key columns of its cell.
+// columnOf returns a row's value of a column. The column may be one of the key.
 func (o *inspection) columnOf(row *replicator.Row, name string) any {
 	is := func(other string) bool { return strings.EqualFold(name, other) }
 	if i := slices.IndexFunc(row.Names, is); i >= 0 {

@@ -24,14 +24,14 @@ import (
 
 func TestMain(m *testing.M) { servertest.Main(m) }
 
-// fakeEngine is a pipeline that notes what is asked of it.
+// fakeEngine is a pipeline that records the requests to it.
 type fakeEngine struct {
 	views []replicator.ViewStatus
 	asked []string
-	fails error // what every request but Keeps and Status fails with
+	fails error // the error that every request except Keeps and Status returns
 
 	mu      sync.Mutex
-	swapped map[string]int64 // views to be compared
+	swapped map[string]int64 // views with a pending comparison
 }
 
 func (f *fakeEngine) note(words ...string) error {
@@ -87,15 +87,15 @@ func (f *fakeEngine) Compared(view string, at int64) {
 	}
 }
 
-// fakeSource is one that knows its end and how long its binlogs are kept. What else is asked of it fails the test.
+// fakeSource has a retention and, if end is set, a position. Methods that it doesn't implement panic.
 type fakeSource struct {
 	replicator.Source
 	name     string
 	left     time.Duration
 	leftFail error
-	offset   error  // what CheckOffset says
-	format   string // the binlog_format that it was seen to have
-	end      string // FILE:POS; "": nobody may ask
+	offset   error  // the result of CheckOffset
+	format   string // the binlog_format in Stats
+	end      string // the position of Latest, FILE:POS; "": Latest fails
 }
 
 func (s *fakeSource) Name() string       { return s.name }
@@ -112,7 +112,7 @@ func (s *fakeSource) Latest(context.Context, []replicator.Position) (replicator.
 	return replicator.Position{Order: 4, Token: s.end}, nil
 }
 
-// keeping is a pipeline of a sink and a shard that keeps views.
+// keeping returns a fake pipeline of a sink and a shard that keeps the views.
 func keeping(sink, shard string, views ...string) (line, *fakeEngine) {
 	f := &fakeEngine{}
 	l := line{engine: f, sink: sink, source: &fakeSource{name: shard}}
@@ -169,13 +169,13 @@ key = "user:{row_key}"
 fields = ["username"]
 `
 
-// twoShards is cellViews with a source of two shards.
+// twoShards changes cellViews to a source of two shards.
 var twoShards = strings.NewReplacer(`[source]
 dsn = "nobody@tcp(127.0.0.1:1)/app"`, `[source.shards]
 east = "nobody@tcp(127.0.0.1:1)/app"
 west = "nobody@tcp(127.0.0.1:2)/app"`).Replace(cellViews)
 
-// configured loads a configuration, defined, with a directory of its own.
+// configured loads a configuration in a new directory and defines its views.
 func configured(t *testing.T, text string) *config.Config {
 	t.Helper()
 	cfg, err := load(t, filepath.Join(t.TempDir(), "replicator.toml"), text)
@@ -202,7 +202,7 @@ func inMemory(*config.Config, *config.Sink, *slog.Logger) (replicator.Sink, erro
 	return sinktest.NewReference(), nil
 }
 
-// serving is a service of fake pipelines, with a store in a directory.
+// serving returns a service of fake pipelines, with a store in a directory.
 func serving(t *testing.T, cfg *config.Config, lines ...line) *Service {
 	t.Helper()
 	store, err := openStore(t.Context(), cfg)

@@ -8,11 +8,11 @@ const (
 	RateAssumed = "assumed"
 )
 
-// assumedRate is the assumed rate of a fill, in rows a second, if none was measured. Every sink is faster than that on
-// the source's own machine.
+// assumedRate is the assumed rate of a fill, in rows a second, if no fill was measured. Every sink is faster than this
+// on the source's own machine.
 const assumedRate = 20_000
 
-// rate returns the expected rate of a fill into a sink, in rows a second, and where that number comes from.
+// rate returns the expected rate of a fill into a sink, in rows a second, and where that rate comes from.
 func (p *planner) rate(sink string) (rows float64, from string) {
 	if p.asked > 0 {
 		return float64(p.asked), RateAsked
@@ -27,7 +27,7 @@ func (p *planner) rate(sink string) (rows float64, from string) {
 	return rows, from
 }
 
-// fills returns how many rows a second a running fill into the sink scans. It returns 0 if there is none or the rate is
+// fills returns how many rows a second a running fill into the sink scans. It returns 0 if no fill runs or its rate is
 // unknown.
 func (p *planner) fills(sink string) (rate float64) {
 	for _, v := range p.running {

@@ -10,7 +10,7 @@ import (
 	"replicator"
 )
 
-// A view that can't be rebuilt is said when the others of the command are done, not before.
+// One view fails to rebuild. The command reports this only after the other views are rebuilt.
 func TestARebuildIsFollowedToTheEndOfTheViewsThatAreWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -28,7 +28,7 @@ func TestARebuildIsFollowedToTheEndOfTheViewsThatAreWell(t *testing.T) {
 	})
 }
 
-// A rebuild of a view that was paused meanwhile is not done: it goes on when the view is resumed.
+// A view is paused during its rebuild. The command waits, because the rebuild continues when the view is resumed.
 func TestARebuildThatIsFollowedIsNotDoneWhileItsViewIsPaused(t *testing.T) {
 	states := []string{
 		replicator.StateRebuilding, replicator.StatePaused, replicator.StateRebuilding, replicator.StateRunning,
@@ -43,7 +43,7 @@ func TestARebuildThatIsFollowedIsNotDoneWhileItsViewIsPaused(t *testing.T) {
 	}
 }
 
-// silent shows nothing.
+// silent is a Display that shows nothing.
 type silent struct{}
 
 func (silent) Progress(string, int64, float64) {}

@@ -10,12 +10,12 @@ import (
 	"replicator/server"
 )
 
-// Front gives the HTTP side one address for the services of successive configurations. Requests wait while there is no
-// service. A request that a change of the configuration interrupts is repeated with the next service, so a fence stays
-// valid.
+// Front passes HTTP requests to the service of the current configuration. Requests wait while there is no service. If a
+// change of the configuration interrupts a request, Front repeats it with the next service. So a client can wait for a
+// fence during a reload.
 type Front struct {
 	mu    sync.Mutex
-	now   *generation   // nil: there is no service at the moment
+	now   *generation   // nil: there is no service now
 	ready chan struct{} // closed once there is a service
 
 	remedies remedy.File
@@ -32,7 +32,7 @@ type generation struct {
 	service answerer
 	ending  context.Context
 	end     context.CancelFunc
-	asking  sync.WaitGroup // Add only under the Front's lock and while this is the Front's now
+	asking  sync.WaitGroup // call Add only with the Front locked and while Front.now is this generation
 }
 
 var _ answerer = (*Front)(nil)
@@ -48,7 +48,7 @@ func (f *Front) enter(s answerer) {
 	close(f.ready)
 }
 
-// leave returns once no request uses the service, so that it can be closed.
+// leave ends the requests that use the service and waits for them. Then the service can be closed.
 func (f *Front) leave() {
 	f.mu.Lock()
 	g := f.now
@@ -90,7 +90,7 @@ func (g *generation) ask(ctx context.Context, ask func(ctx context.Context, s an
 	return ask(ctx, g.service)
 }
 
-// answerOf returns the current service's answer.
+// answerOf calls ask with the current service and returns its answer.
 func answerOf[T any](ctx context.Context, f *Front, ask func(context.Context, answerer) (T, error)) (
 	answer T, err error,
 ) {
@@ -171,7 +171,7 @@ func (f *Front) Letter(ctx context.Context, id string) (replicator.DeadLetter, e
 	})
 }
 
-// SourceStats returns the stats of the current service's sources.
+// SourceStats returns the stats of the current service's sources. Without a service, it returns none.
 func (f *Front) SourceStats(ctx context.Context) (all []server.SourceStats) {
 	_ = f.with(ctx, func(ctx context.Context, s answerer) error { // without a service there are no stats
 		all = s.SourceStats(ctx)

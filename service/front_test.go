@@ -10,7 +10,7 @@ import (
 	"replicator/server"
 )
 
-// answering is a service that answers a fence when it is told to, and nothing else.
+// answering is a service that only answers fences, and only when a test says so.
 type answering struct {
 	answerer
 	asked  int
@@ -64,7 +64,7 @@ func TestAFenceHoldsThroughAChangeOver(t *testing.T) {
 		got := make(chan error, 1)
 		go func() { got <- f.Wait(t.Context(), server.Fence{At: "f:4"}, nil) }()
 		synctest.Wait()
-		f.leave() // cuts the request short, and waits for it
+		f.leave() // ends the request and waits for it
 		if first.asked != 1 {
 			t.Errorf("the first service was asked %d times", first.asked)
 		}

@@ -9,14 +9,14 @@ import (
 	"replicator"
 )
 
-// gone remembers up to when views were complete in pipelines that have ended. The views' lag counts from then, until
-// another pipeline is known to continue with the source. Guarded by its mutex.
+// gone remembers, for pipelines that have ended, until when their views were complete. A view's lag counts from that
+// time until another pipeline continues with the source. The mutex guards the map.
 type gone struct {
 	mu    sync.Mutex
-	shown map[string]map[string]time.Time // by source and view
+	shown map[string]map[string]time.Time // by source and view: until when the view was complete
 }
 
-// newGone starts with the views' state under the previous configuration.
+// newGone returns a gone with the times from the previous configuration's pipelines.
 func newGone(before map[string]handedOn) *gone {
 	g := &gone{shown: map[string]map[string]time.Time{}}
 	for source, of := range before {
@@ -34,7 +34,7 @@ func (g *gone) remember(source string, shown map[string]time.Time) {
 	maps.Copy(g.shown[source], shown)
 }
 
-// forget forgets views, because another pipeline continues with the source.
+// forget removes the views of a source. The caller knows that another pipeline continues with the source.
 func (g *gone) forget(source string, views []*replicator.View) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -55,7 +55,7 @@ func (g *gone) of(source string) map[string]time.Time {
 	return maps.Clone(g.shown[source])
 }
 
-// lag returns a view's lag for one source, in seconds; nil if nothing is remembered.
+// lag returns a view's lag for one source, in seconds; nil if no time is remembered.
 func (g *gone) lag(source, view string) *float64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

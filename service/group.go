@@ -19,16 +19,16 @@ import (
 	"replicator/server"
 )
 
-// waitInGroups returns once views include a log position of an origin, whichever members keep them. If the topics have
-// several origins, the fence belongs to one of them. The others don't know its files or GTIDs, and waitInGroups doesn't
-// wait for them.
+// waitInGroups returns once views include a log position of an origin, no matter which members keep their partitions.
+// If the topics have several origins, the fence belongs to one of them. waitInGroups doesn't wait for the topics of the
+// others, because those don't know its files or GTIDs.
 func (s *Service) waitInGroups(ctx context.Context, at server.Fence, views []string) error {
 	if kafka.IsPlace(at.At) {
 		return s.eachGroup(ctx, views, func(p kafka.Partition) string {
 			if strings.HasPrefix(at.At, p.String()+":") {
 				return at.At
 			}
-			return "" // new or of another origin: no need to wait
+			return "" // the partition is new or has another origin, so there is nothing to wait for
 		})
 	}
 	fences, err := s.fences(ctx, at)
@@ -38,8 +38,8 @@ func (s *Service) waitInGroups(ctx context.Context, at server.Fence, views []str
 	return s.eachGroup(ctx, views, func(p kafka.Partition) string { return fences[p.Topic] })
 }
 
-// fences returns what to wait for in each topic for a position of an origin. It waits until the origin of every topic
-// is known.
+// fences returns the fence in each topic that corresponds to a position of an origin. It waits until the origin of
+// every topic is known.
 func (s *Service) fences(ctx context.Context, at server.Fence) (map[string]string, error) {
 	for {
 		fences, others, err := map[string]string{}, map[string]bool{}, error(nil)
@@ -60,7 +60,7 @@ func (s *Service) fences(ctx context.Context, at server.Fence) (map[string]strin
 		case err == nil && len(fences) > 0:
 			return fences, nil
 		case err == nil:
-			return nil, fmt.Errorf("%w: [source] topics hold cells of %s, but not of %s: name one with --source",
+			return nil, fmt.Errorf("%w: [source] topics have cells of %s, but not of %s. Select one with --source",
 				server.ErrInvalid, strings.Join(slices.Sorted(maps.Keys(others)), " and "), changelog.Origin(at.Source))
 		}
 		if pause.For(ctx, 200*time.Millisecond) != nil {
@@ -69,7 +69,8 @@ func (s *Service) fences(ctx context.Context, at server.Fence) (map[string]strin
 	}
 }
 
-// catchUpInGroups returns once views include everything that the topics hold now, whichever members keep them.
+// catchUpInGroups returns once views include everything that the topics contain now, no matter which members keep their
+// partitions.
 func (s *Service) catchUpInGroups(ctx context.Context, views []string) error {
 	var topics map[kafka.Partition]string
 	for topics == nil {
@@ -93,7 +94,7 @@ func (s *Service) catchUpInGroups(ctx context.Context, views []string) error {
 }
 
 // eachGroup waits until the views of every sink include the fence in all partitions. It asks all groups at the same
-// time: if one uses up the whole timeout, the others can still report their progress.
+// time. So even if one group uses the whole timeout, the error shows the progress of the others.
 func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafka.Partition) string) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -122,8 +123,8 @@ func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafk
 	return errors.Join(errs...)
 }
 
-// wait waits for views of the sink. It asks this member's pipelines for the partitions that they keep, and the sink for
-// the others.
+// wait waits until the sink's views include the fence in all partitions. For the partitions that this member keeps, it
+// asks their pipelines. For the other partitions, it reads the sink's marks.
 func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Partition) string) error {
 	included := map[kafka.Partition]bool{}
 	for {
@@ -155,14 +156,15 @@ func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Pa
 		if pause.For(ctx, 100*time.Millisecond) != nil {
 			err = errors.Join(err, context.Cause(ctx))
 			if len(status.Partitions) == 0 {
-				return fmt.Errorf("the partitions of group %s are not known: %w", c.group, err)
+				return fmt.Errorf("the partitions of group %s are unknown: %w", c.group, err)
 			}
-			return fmt.Errorf("%d partitions of group %s have not been applied up to there yet: %w", left, c.group, err)
+			return fmt.Errorf("%d partitions of group %s do not include the fence yet: %w", left, c.group, err)
 		}
 	}
 }
 
-// refresh makes the member look for new partitions. A new partition has no member until one of them looks.
+// refresh makes this member look for new partitions. A new partition is not assigned to any member until a member looks
+// for it.
 func (c *consumer) refresh() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,12 +173,12 @@ func (c *consumer) refresh() {
 	}
 }
 
-// includes reports whether views include a fence in one partition. unread is why the sink could not be read.
+// includes reports whether views include a fence in one partition. If the sink can't be read, unread is the reason.
 func (c *consumer) includes(ctx context.Context, p kafka.Partition, views []string, fence string) (
 	included bool, unread, err error,
 ) {
 	if fence == "" {
-		return true, nil, nil // a partition that is new or of another origin: no need to wait
+		return true, nil, nil // the partition is new or has another origin, so there is nothing to wait for
 	}
 	for _, l := range c.lines.all() {
 		if l.sink != c.sink.Name || l.source.Name() != p.String() {
@@ -201,8 +203,8 @@ func (c *consumer) includes(ctx context.Context, p kafka.Partition, views []stri
 	return c.holds(ctx, p, views, fence)
 }
 
-// holds reports whether the sink's marks show that views include a fence in a partition. The marks are all that this
-// process knows of what other members applied.
+// holds reports whether the sink's marks show that views include a fence in a partition. Only the marks tell this
+// process what other members have applied.
 func (c *consumer) holds(ctx context.Context, p kafka.Partition, views []string, fence string) (
 	holds bool, unread, err error,
 ) {
@@ -227,12 +229,12 @@ func (c *consumer) holds(ctx context.Context, p kafka.Partition, views []string,
 	return true, nil, nil
 }
 
-// askTime bounds how long the groups may take to report. Silent brokers never answer, and the status must not wait for
-// them.
+// askTime is the timeout for the groups' reports. Brokers that are down may never answer, and the status must not wait
+// for them.
 const askTime = 2 * time.Second
 
-// elsewhere returns the partitions that other members or no members keep, as the groups report them. It also completes
-// this member's own rows. It asks all groups at the same time.
+// elsewhere returns the status of the partitions that other members or no members keep. It also completes this member's
+// own rows. It asks all groups at the same time.
 func (s *Service) elsewhere(ctx context.Context, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -253,7 +255,7 @@ func (s *Service) elsewhere(ctx context.Context, own []replicator.ViewStatus) (o
 	return others
 }
 
-// ask returns the group's status. It returns an error if this process is not a member.
+// ask returns the group's status. It returns an error if this process has not joined the group.
 func (c *consumer) ask(ctx context.Context) (kafka.GroupStatus, error) {
 	c.mu.Lock()
 	err := c.err
@@ -274,8 +276,8 @@ func (c *consumer) ask(ctx context.Context) (kafka.GroupStatus, error) {
 	return status, err
 }
 
-// unknown returns rows for views whose group can't say which partitions there are. They are made from what this member
-// knows. During an outage of the brokers the group eventually removes the member; the lag must keep growing then.
+// unknown returns rows for the views of a group that can't report its partitions. Their lag is the highest lag that
+// this member knows. During an outage of the brokers the group removes the member, and then the lag must keep growing.
 func (c *consumer) unknown(err error, own []replicator.ViewStatus) (rows []replicator.ViewStatus) {
 	for _, v := range c.views {
 		row := replicator.ViewStatus{View: v.Name, Sink: v.Sink, Kind: v.Kind,
@@ -305,7 +307,8 @@ func (c *consumer) silent() time.Duration {
 	return time.Since(c.heard)
 }
 
-// rows returns the status of a partition that this member doesn't keep.
+// rows returns the status of the views in a partition that this member doesn't keep. If this member keeps the
+// partition, it completes the own rows instead.
 func (c *consumer) rows(p kafka.Progress, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	behind := p.Lag()
 	for _, v := range c.views {
@@ -322,7 +325,7 @@ func (c *consumer) rows(p kafka.Progress, own []replicator.ViewStatus) (others [
 		switch p.Member {
 		case "":
 			st.State, st.LagSeconds = replicator.StateUnassigned, c.gone.lag(st.Source, v.Name)
-		case kafka.MemberName(): // the group has not noticed that the partition was given up, or it is being opened
+		case kafka.MemberName(): // this member is opening the partition, or gave it up and the group doesn't know yet
 		default:
 			c.gone.forget(st.Source, []*replicator.View{v})
 		}

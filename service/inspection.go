@@ -19,14 +19,14 @@ import (
 	"replicator/verify"
 )
 
-// inspector opens views for inspection, one after the other. It opens each source and each sink only once. A problem
-// with one view doesn't affect the others.
+// inspector opens views for inspection, one after the other. It opens each source and each sink only once. If a view
+// can't be opened, the other views still can.
 type inspector struct {
 	Setup
 	sources map[string]*canal.Source // by shard
 	sinks   map[string]replicator.Sink
-	lent    map[string]replicator.Sink // sinks of running pipelines, which close them
-	cluster *kafka.Cluster             // set once a view that is fed from Kafka was opened
+	lent    map[string]replicator.Sink // sinks that running pipelines have opened and will close
+	cluster *kafka.Cluster             // nil until a view is opened whose source is in Kafka
 }
 
 func (s Setup) inspector() *inspector {
@@ -58,7 +58,7 @@ func (in *inspector) sink(name string) (replicator.Sink, error) {
 	return in.sinks[name], nil
 }
 
-// close closes the sources and the sinks. No inspection may be open.
+// close closes the sources and the sinks. Close every inspection first.
 func (in *inspector) close() error {
 	var errs []error
 	for _, s := range in.sources {
@@ -73,8 +73,8 @@ func (in *inspector) close() error {
 	return errors.Join(errs...)
 }
 
-// inspection is one view, opened in the source and in its sink. If a repair also writes the view's siblings, they are
-// opened with it.
+// inspection is one view that is opened in the source and in its sink. For a repair that also writes the view's
+// siblings, they are open, too.
 type inspection struct {
 	view       *replicator.View
 	views      []*replicator.View // the view and its siblings
@@ -82,13 +82,12 @@ type inspection struct {
 	source     *canal.Source
 	reader     replicator.Reader
 	target     replicator.Target
-	partitions *partitioned // the parts of target if the view is fed from Kafka; else nil
+	partitions *partitioned // the targets behind target if the source is in Kafka; else nil
 	evaluator  replicator.Evaluator
 	known      []replicator.Position // positions in the source's log, from the view's marks
 }
 
-// has reports whether a dead letter with this source belongs to the inspected shard, or to the topic that feeds the
-// view.
+// has reports whether a dead letter with this source belongs to the inspection's shard or topic.
 func (o *inspection) has(source string) bool { return o.partitions != nil || source == o.source.Name() }
 
 // own returns the dead letters that belong to this inspection.
@@ -119,18 +118,18 @@ func (in *inspector) inspect(
 		return o, o.read(ctx, shard)
 	case replicator.IsOfSource(err):
 		return nil, reaching(sourceNamed(shard.Name), err)
-	case errors.Is(err, verify.ErrUnverifiable): // this error names the view
+	case errors.Is(err, verify.ErrUnverifiable): // err already names the view
 		return nil, errUnopened{err}
 	}
 	return nil, errUnopened{reaching("view "+view.Name+": sink "+view.Sink, err)}
 }
 
-// errUnopened is why a view can't be opened in its sink.
+// errUnopened is the reason why a view can't be opened in its sink.
 type errUnopened struct{ error }
 
 func (e errUnopened) Unwrap() error { return e.error }
 
-// inspectSource opens only the source of a view; target is nil.
+// inspectSource opens a view only in its source. The inspection's target is nil.
 func (in *inspector) inspectSource(ctx context.Context, shard config.Shard,
 	view *replicator.View) (*inspection, error) {
 	o, err := in.prepare(shard, []*replicator.View{view})
@@ -140,7 +139,7 @@ func (in *inspector) inspectSource(ctx context.Context, shard config.Shard,
 	return o, o.read(ctx, shard)
 }
 
-// prepare returns the inspection of a view and its siblings before the reader and the target are open.
+// prepare returns the inspection of a view and its siblings. Its reader and its target are not open yet.
 func (in *inspector) prepare(shard config.Shard, views []*replicator.View) (*inspection, error) {
 	o := &inspection{view: views[0], views: views}
 	var err error
@@ -154,7 +153,8 @@ func (in *inspector) prepare(shard config.Shard, views []*replicator.View) (*ins
 	return o, err
 }
 
-// read opens the source at its present end, above all known positions in its log.
+// read opens the source at its current end. If the source has another log than before, the position is above all known
+// positions.
 func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 	at, err := o.source.Latest(ctx, o.known)
 	if err == nil {
@@ -163,18 +163,18 @@ func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 	return reaching(sourceNamed(shard.Name), err)
 }
 
-// mayRepair returns an error if a repair would write in an epoch that no mark of the view has: all later changes would
-// then be stale. A replica of the source has its own epoch. After a failover, the new source also has its own, until
-// the pipeline follows it.
+// mayRepair returns an error if a repair would write in an epoch that differs from the epoch of the view's marks. The
+// sink would then treat all later changes as stale. A replica of the source has another epoch. So has the new source
+// after a failover, until the pipeline follows it.
 func (o *inspection) mayRepair() error {
 	if len(o.known) == 0 {
-		return fmt.Errorf("view %s: it can't be repaired, because it was never filled. `replicator run` fills it", o.view.Name)
+		return fmt.Errorf("can't repair view %s, because it was never filled. `replicator run` fills it", o.view.Name)
 	}
 	kept := slices.MaxFunc(o.known, func(a, b replicator.Position) int { return cmp.Compare(a.Order, b.Order) })
 	if at := o.reader.Start(); at.Epoch() != kept.Epoch() {
-		return fmt.Errorf("view %s: it can't be repaired from the log of server %s: it is kept up from another log, of server "+
-			"%s, and would ignore every later change of a repaired cell. Name the server that `replicator run` reads in "+
-			"[source] dsn; after a failover or a RESET, repair once `replicator status` shows the view as running",
+		return fmt.Errorf("can't repair view %s from the log of server %s: it is kept up from another log, of server "+
+			"%s. The view would ignore later changes of a repaired cell. Set [source] dsn to the server that "+
+			"`replicator run` reads. After a failover or a RESET, wait until `replicator status` says running",
 			o.view.Name, canal.Server(at.Token), canal.Server(kept.Token))
 	}
 	return nil
@@ -187,27 +187,27 @@ func sourceNamed(shard string) string {
 	return "source " + shard
 }
 
-// reaching adds the server's name to an error, and advice if the server can't be reached.
+// reaching adds the server's name to an error. If the server can't be reached, reaching also adds advice.
 func reaching(server string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case unreached(err):
-		return fmt.Errorf("%s: %w: is it running, and is its address right? `replicator check` asks every server",
+		return fmt.Errorf("%s: %w. Check that the server runs at this address; `replicator check` asks every server",
 			server, err)
 	}
 	return fmt.Errorf("%s: %w", server, err)
 }
 
-// unreached reports whether a server could not be reached, so that its answer is unknown. A proxy in front of a server
-// that is down may accept a connection and close it.
+// unreached reports whether an error means that a server could not be reached, so that its answer is unknown. If the
+// server is down, a proxy in front of it may accept the connection and then close it.
 func unreached(err error) bool {
 	var network *net.OpError
 	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
 
-// open opens the views in their sink and records which positions of the source's log were applied: a repair must not
-// use an earlier one.
+// open opens the views in their sink. It also records the positions of the source's log that were applied, because a
+// repair must not use an earlier position.
 func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink) error {
 	if in.Config.Source.Kafka != nil {
 		return o.openTopic(ctx, in, shard, sink, o.views)
@@ -223,7 +223,7 @@ func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard
 	return nil
 }
 
-// know records what the view's marks say about the log that feeds it.
+// know records the positions in the view's marks, converted to the origin's log.
 func (o *inspection) know(marks []replicator.Mark, origin func(replicator.Position) replicator.Position) {
 	for _, m := range marks {
 		if p := origin(m.Position); m.View == o.view.Name && !p.IsZero() {
@@ -232,7 +232,7 @@ func (o *inspection) know(marks []replicator.Mark, origin func(replicator.Positi
 	}
 }
 
-// look opens views of one source read-only, and returns the first.
+// look opens views of one source read-only and returns the first view.
 func look(ctx context.Context, source replicator.Source, sink replicator.Sink, views []*replicator.View,
 	marks []replicator.Mark) (*replicator.View, replicator.Target, error) {
 	views, err := asMarked(ctx, source, views, marks)
@@ -252,8 +252,8 @@ func look(ctx context.Context, source replicator.Source, sink replicator.Sink, v
 	return views[0], target, err
 }
 
-// asMarked returns copies of the views with their fingerprints for the source's tables. If the sink knows an equivalent
-// fingerprint, the copy has that one.
+// asMarked returns copies of the views with their fingerprints for the source's tables. If the sink has a mark with an
+// equivalent fingerprint, the copy has the mark's fingerprint.
 func asMarked(ctx context.Context, source replicator.Source, views []*replicator.View,
 	marks []replicator.Mark) ([]*replicator.View, error) {
 	own := clones(views)
@@ -272,9 +272,10 @@ func asMarked(ctx context.Context, source replicator.Source, views []*replicator
 	return own, nil
 }
 
-// mayLookAt refuses a view that opening would change. A sink starts a view from nothing if the definition changed, if
-// the view is a counter that it doesn't know, or if one of its shards doesn't know the view. If a document index was
-// deleted, a sink would create an empty one behind the alias, and readers would find nothing instead of an error.
+// mayLookAt returns an error for a view that would change if the sink opened it. A sink empties and starts a view if
+// its definition changed. It does so, too, if it has no mark of a counter, or if one of its shards has no mark of the
+// view. If a document index was deleted, a sink would create an empty one, and readers would find nothing instead of an
+// error.
 func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
 	i := slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == v.Name })
 	switch {

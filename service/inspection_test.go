@@ -13,7 +13,7 @@ import (
 	"replicator/verify"
 )
 
-// countedSink notes which sinks are opened and closed. None can tell its marks.
+// countedSink records which sinks are opened and closed. Its Marks always fails.
 type countedSink struct {
 	replicator.Sink
 	name  string
@@ -51,12 +51,13 @@ func TestVerifyOpensEachSinkOnceWhateverTheNumberOfViews(t *testing.T) {
 	}
 }
 
-// A sink is opened by what the source's tables are: that one of the two does not answer is not said of the other.
+// Opening a view in a sink requires the source's tables. If the source is down, the error must name the source, not the
+// sink.
 func TestASourceThatIsDownIsNotTakenForTheSink(t *testing.T) {
 	in := (Setup{Config: configured(t, twoShards), Log: slog.New(slog.DiscardHandler), OpenSink: inMemory}).inspector()
 	_, err := in.inspect(t.Context(), in.Config.Source.Shards[0], in.Config.View("emails"))
 	if err == nil || !strings.HasPrefix(err.Error(), "source east: dial tcp 127.0.0.1:1: ") ||
-		!strings.Contains(err.Error(), "is it running") || errors.As(err, new(errUnopened)) {
+		!strings.Contains(err.Error(), "the server runs at this address") || errors.As(err, new(errUnopened)) {
 		t.Errorf("it says %v", err)
 	}
 	if err := in.close(); err != nil {
@@ -64,7 +65,7 @@ func TestASourceThatIsDownIsNotTakenForTheSink(t *testing.T) {
 	}
 }
 
-// spread are the settings of a view in several databases.
+// spread is the settings of a view in several databases.
 type spread struct{}
 
 func (spread) Spread() bool { return true }

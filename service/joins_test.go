@@ -11,7 +11,8 @@ import (
 	"replicator/sinks"
 )
 
-// joinedConfig has views of orders: two with the same customers, one of them with items, and one with nothing.
+// joinedConfig has three views of orders. Two join the same customers, one of these also joins items, and one has no
+// join.
 const joinedConfig = `
 [source]
 dsn = "u:p@tcp(127.0.0.1:3306)/app"

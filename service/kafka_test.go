@@ -24,19 +24,19 @@ import (
 	"replicator/view"
 )
 
-// topicLab is a topic that a publisher writes, and a Redis that members of a group keep a view of it in.
+// topicLab is a topic that a publisher writes, and a Redis in which members of a group keep a view of the topic.
 type topicLab struct {
 	t      *testing.T
 	broker string
 	topic  string
 	client *kgo.Client
 	redis  *goredis.Client
-	order  int64 // the origin's
+	order  int64 // the origin's current log position
 	users  map[int64]string
 
-	partitions int32                 // that are marked
-	fields     string                // of the view
-	row        func(*replicator.Row) // completes what is published; nil: nothing
+	partitions int32                 // how many partitions get marks
+	fields     string                // the view's fields
+	row        func(*replicator.Row) // changes each row before it is published; nil: rows stay as they are
 }
 
 const topicPartitions = 4
@@ -54,7 +54,7 @@ func newTopicLabAt(t *testing.T, broker string) *topicLab {
 	return l
 }
 
-// makeTopic makes a topic and that of its marks.
+// makeTopic creates a topic and the topic of its marks.
 func (l *topicLab) makeTopic(name string) {
 	l.t.Helper()
 	for name, partitions := range map[string]int32{name: topicPartitions, name + changelog.MarksSuffix: 1} {
@@ -66,7 +66,7 @@ func (l *topicLab) makeTopic(name string) {
 	}
 }
 
-// connect makes the publisher's client, which fences the one before.
+// connect creates the publisher's client. It fences off the previous client.
 func (l *topicLab) connect() {
 	l.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(l.broker), kgo.TransactionalID(l.topic),
@@ -78,7 +78,8 @@ func (l *topicLab) connect() {
 	l.client = client
 }
 
-// publish puts the names of users, "" for one that is gone, and marks that. It returns a fence behind it.
+// publish writes the users' names and a mark. An empty name deletes the user. publish returns a fence that includes
+// these writes.
 func (l *topicLab) publish(names map[int64]string) (fence string) {
 	l.t.Helper()
 	var records []*kgo.Record
@@ -110,7 +111,7 @@ func (l *topicLab) publish(names map[int64]string) (fence string) {
 	return fmt.Sprintf("binlog.000001:%d", l.order)
 }
 
-// marks are those of a place of the origin, for all partitions and for the topic of marks.
+// marks returns the marks of an origin's position, for all partitions and for the topic of marks.
 func (l *topicLab) marks(at replicator.Position) (records []*kgo.Record) {
 	for n := range l.partitions + 1 {
 		mark := changelog.EncodeMark(&changelog.Mark{View: "log", Partitions: topicPartitions,
@@ -123,7 +124,7 @@ func (l *topicLab) marks(at replicator.Position) (records []*kgo.Record) {
 	return records
 }
 
-// write writes records in a transaction.
+// write writes records in one transaction.
 func (l *topicLab) write(records []*kgo.Record) {
 	l.t.Helper()
 	err := l.client.BeginTransaction()
@@ -138,7 +139,7 @@ func (l *topicLab) write(records []*kgo.Record) {
 	}
 }
 
-// equal fails the test unless the view is what the users are.
+// equal fails the test unless the view matches the users.
 func (l *topicLab) equal(when string) {
 	l.t.Helper()
 	keys, err := l.redis.Keys(l.t.Context(), l.topic+":*").Result()
@@ -166,7 +167,7 @@ type member struct {
 	*Service
 	crash, stop context.CancelFunc
 	done        chan error
-	end         func() // stops it and gives its store back
+	end         func() // stops the process and closes its store
 }
 
 func (l *topicLab) member() *member { return l.memberBy(l.setup(nil)) }
@@ -202,7 +203,7 @@ func (l *topicLab) memberBy(setup Setup) *member {
 	return m
 }
 
-// setup is a member's, with a state of its own.
+// setup returns a member's setup with its own state directory.
 func (l *topicLab) setup(log *slog.Logger) Setup {
 	l.t.Helper()
 	dir := l.t.TempDir()
@@ -246,7 +247,7 @@ func openForTest(cfg *config.Config, sink *config.Sink, log *slog.Logger) (repli
 		Names: func() (config.Names, error) { return view.NewNames(views, cfg.Tables) }})
 }
 
-// waits waits at a member for a fence.
+// waits waits until a member includes a fence.
 func (l *topicLab) waits(m *member, fence string) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), 10*time.Minute)
@@ -257,8 +258,8 @@ func (l *topicLab) waits(m *member, fence string) {
 	}
 }
 
-// has are how many partitions a member has, as another one's status says. An own one counts once the brokers have told
-// who reads it and how far it is behind.
+// has returns how many partitions this member, other members and no members have, according to the member's status. An
+// own partition counts once the brokers have reported its member and how far it is behind.
 func has(t *testing.T, m *member) (own, others, nobodys int) {
 	t.Helper()
 	all, err := m.Status(t.Context())
@@ -330,7 +331,7 @@ func TestMembersOfAGroupShareATopicAndAFenceHoldsAtEachOfThem(t *testing.T) {
 	l.equal("one member crashed")
 }
 
-// There is no source to sample where the topics' origin has no dsn.
+// The topics' origin has no dsn, so check samples no rows.
 func TestCheckOfATopicThatIsWellFindsNothing(t *testing.T) {
 	l := newTopicLab(t)
 	l.publish(map[int64]string{1: "ada"})

@@ -58,7 +58,7 @@ func TestPartitionsThatAreAddedHoldNothingUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A client refuses partitions that it has not heard of, and when it asks again is its own affair.
+	// A client refuses unknown partitions, and nothing makes it ask the brokers again. So connect creates a new client.
 	eventually(t, "the broker tells of the partition", func() bool {
 		topics, err := kadm.NewClient(l.client).ListTopics(t.Context(), l.topic)
 		return err == nil && len(topics[l.topic].Partitions) == topicPartitions+1
@@ -68,8 +68,8 @@ func TestPartitionsThatAreAddedHoldNothingUp(t *testing.T) {
 	fence := l.publish(map[int64]string{1: "ada 2"})
 	l.waits(m, fence)
 	l.equal("after a partition was added")
-	// What a client knows of a topic it takes for true for some seconds (kgo.MetadataMinAge). A fence asked for after that
-	// has the member take the partition, too.
+	// A client caches a topic's metadata for some seconds (kgo.MetadataMinAge). A later wait for a fence makes the
+	// member take the new partition, too.
 	eventually(t, "the member has the partition", func() bool {
 		l.waits(m, fence)
 		own, _, _ := has(t, m)
@@ -111,8 +111,8 @@ func TestCheckSaysThatMembersBeyondThePartitionsHaveNothingToDo(t *testing.T) {
 	})
 }
 
-// What the source's schema was when a row was written, its record says. A row that lacks a column which a view names is
-// a dead letter, until a newer row has it.
+// Each record has the source's schema at the time when its row was written. A row without a column that a view uses is
+// a dead letter until a newer row has the column.
 func TestASchemaThatChangesBetweenTwoRecordsIsFollowed(t *testing.T) {
 	l := newTopicLab(t)
 	l.fields = `{ name = "name", mail = "$mail" }`
@@ -136,7 +136,7 @@ func TestASchemaThatChangesBetweenTwoRecordsIsFollowed(t *testing.T) {
 		}
 	}
 	publish(0, 0, "id", "mail")
-	publish(1, 1, "nick", "mail", "id") // columns were added, and stand in another order
+	publish(1, 1, "nick", "mail", "id") // more columns, in another order
 	holds(publish(2, 2, "id", "nick"), "mail0", "mail1", "")
 	if n, err := m.store.Count(t.Context()); err != nil || n["users"] != 1 {
 		t.Errorf("%v dead letters: %v", n, err)
@@ -180,7 +180,7 @@ func TestMembersGoOnOnceTheBrokersAreBack(t *testing.T) {
 	l.equal("once they are back")
 }
 
-// Brokers that are silent refuse nothing: who asks them waits for as long as it likes.
+// Silent brokers don't refuse connections, so requests to them could wait without end.
 func TestMembersAnswerAndEndWhileTheBrokersAreSilent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a broker of its own")
@@ -219,7 +219,7 @@ func TestMembersAnswerAndEndWhileTheBrokersAreSilent(t *testing.T) {
 		m.stop()
 		select {
 		case err := <-m.done:
-			m.done <- err // for the lab
+			m.done <- err // the lab's cleanup receives it
 		case <-time.After(10 * time.Minute):
 			t.Error("a member that is to end waits for brokers that are silent")
 		}
@@ -279,7 +279,7 @@ func TestTheLagGrowsWhileTheBrokersAreSilentAlsoOfWhatTheMemberGaveUp(t *testing
 	}
 }
 
-// silence suspends a broker for the rest of the test.
+// silence suspends a broker until the test ends.
 func silence(t *testing.T, broker *servers.Server) {
 	t.Helper()
 	if err := broker.Suspend(); err != nil {

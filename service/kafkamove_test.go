@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// paused are how many of a member's own rows are paused.
+// paused returns how many of a member's own rows are paused.
 func paused(t *testing.T, m *member) (n int) {
 	t.Helper()
 	all, err := m.Status(t.Context())
@@ -23,7 +23,7 @@ func paused(t *testing.T, m *member) (n int) {
 	return n
 }
 
-// Partitions come and go. What is paused at a member stays so with those that it is given.
+// A view that is paused at a member stays paused in partitions that the member gets later.
 func TestAPauseAtAMemberOutlivesARebalance(t *testing.T) {
 	l := newTopicLab(t)
 	a := l.member()
@@ -50,7 +50,8 @@ func TestAPauseAtAMemberOutlivesARebalance(t *testing.T) {
 
 var timeOfToken = regexp.MustCompile(`"time":\d+`)
 
-// A member's store says what it had when it had a partition last. Another one has applied it since, as the sink knows.
+// A member's store has an old position of a partition, from when the member last kept it. Another member has applied
+// more since then, and the sink's mark shows it.
 func TestAPartitionThatComesBackToAnOldStoreGoesOnAtTheSinksMark(t *testing.T) {
 	l := newTopicLab(t)
 	setup := l.setup(nil)
@@ -68,7 +69,7 @@ func TestAPartitionThatComesBackToAnOldStoreGoesOnAtTheSinksMark(t *testing.T) {
 	if err == nil && len(saved) != topicPartitions {
 		t.Fatalf("saved are %+v", saved)
 	}
-	for i := range saved { // it was read last in 1970
+	for i := range saved { // pretend that the member last read it in 1970
 		saved[i].Position.Token = timeOfToken.ReplaceAllString(saved[i].Position.Token, `"time":1`)
 		saved[i].Read = replicator.Position{}
 	}

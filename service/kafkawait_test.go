@@ -12,7 +12,7 @@ import (
 	"replicator/server"
 )
 
-// many are users with names that begin with a text.
+// many returns users whose names begin with a text.
 func many(text string) map[int64]string {
 	names := map[int64]string{}
 	for id := range int64(40) {
@@ -21,7 +21,7 @@ func many(text string) map[int64]string {
 	return names
 }
 
-// waiting asks a member for a fence, and returns its answer.
+// waiting starts a wait for a fence at a member and returns a channel with the result.
 func waiting(t *testing.T, m *member, fence string) <-chan error {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
@@ -30,7 +30,7 @@ func waiting(t *testing.T, m *member, fence string) <-chan error {
 	return done
 }
 
-// goesOn fails the test if a wait ends that has to go on.
+// goesOn fails the test if a wait ends too early.
 func goesOn(t *testing.T, done <-chan error, what string) {
 	t.Helper()
 	select {
@@ -40,7 +40,7 @@ func goesOn(t *testing.T, done <-chan error, what string) {
 	}
 }
 
-// ends fails the test unless a wait ends well.
+// ends fails the test unless a wait succeeds.
 func ends(t *testing.T, done <-chan error) {
 	t.Helper()
 	if err := <-done; err != nil {
@@ -48,7 +48,7 @@ func ends(t *testing.T, done <-chan error) {
 	}
 }
 
-// The group remembers offsets of a sink that holds nothing any more.
+// The group still has offsets for a sink that is empty now.
 func TestAFlushedSinkHasNotCaughtUpWhateverTheGroupRemembers(t *testing.T) {
 	l := newTopicLab(t)
 	fence := l.publish(many("a "))
@@ -66,20 +66,20 @@ func TestAFlushedSinkHasNotCaughtUpWhateverTheGroupRemembers(t *testing.T) {
 		if err := l.redis.FlushDB(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		m = l.member() // with a state of its own: it knows nothing
+		m = l.member() // with its own, empty state directory
 		ask(m)
 		l.equal("after the sink was flushed")
 		m.end()
 	}
 }
 
-// A publisher marks its topic when it opens its view, before it has come anywhere.
+// A publisher writes a mark without a position when it opens its view.
 func TestAWaitGoesOnWhileThePublisherHasMarkedNoPlaceYet(t *testing.T) {
 	l := newTopicLab(t)
 	m := l.member()
 	unmarked := waiting(t, m, "binlog.000001:101")
 	l.write(l.marks(replicator.Position{}))
-	l.waits(m, fmt.Sprintf("%s/0:1", l.topic)) // that mark is read
+	l.waits(m, fmt.Sprintf("%s/0:1", l.topic)) // the mark was read
 	goesOn(t, unmarked, "with a mark of no place")
 	l.publish(map[int64]string{1: "ada"})
 	ends(t, unmarked)
@@ -105,7 +105,8 @@ func TestAWaitHoldsForGTIDSetsOfAnyLengthAtEveryMember(t *testing.T) {
 	}
 }
 
-// FILE:POS is a place of the server that the publisher reads: files of the one before say nothing of it.
+// FILE:POS is a position of the server that the publisher reads now. A file of the previous server proves nothing about
+// it.
 func TestAFileOfTheServerBeforeIncludesNothingOfTheNextOne(t *testing.T) {
 	l := newTopicLab(t)
 	m := l.member()
@@ -116,7 +117,7 @@ func TestAFileOfTheServerBeforeIncludesNothingOfTheNextOne(t *testing.T) {
 	after := l.marks(replicator.Position{Order: 1<<54 | 2<<34 | 50, Token: string(at(1, 2))})
 	l.write(before)
 	ends(t, waiting(t, m, "binlog.000042:50"))
-	l.write(after[topicPartitions:]) // in the topic of marks alone
+	l.write(after[topicPartitions:]) // only to the topic of marks
 	eventually(t, "the end of the transaction is there", func() bool {
 		p, err := m.cluster.Publisher(t.Context(), l.topic)
 		return err == nil && p.At.Order > 1<<54

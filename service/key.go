@@ -13,7 +13,7 @@ import (
 	"replicator"
 )
 
-// parseKey reads a key in the form that listings show, using the types of the table's key columns.
+// parseKey parses a key in the form that listings show. It uses the types of the table's key columns.
 func parseKey(ctx context.Context, o *inspection, table, text string) (replicator.Key, error) {
 	infos, err := o.source.Tables(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func parseKey(ctx context.Context, o *inspection, table, text string) (replicato
 		if values[i], err = keyValue(types[name], parts[i]); err != nil {
 			err = fmt.Errorf("key column %s: %w", name, err)
 			if len(names) > 1 {
-				err = fmt.Errorf("%w (the key's parts are %s; a : within one but the last is written %%3A)", err,
+				err = fmt.Errorf("%w (the key's parts are %s; write a : as %%3A, except in the last part)", err,
 					strings.Join(names, ":"))
 			}
 			return "", InvalidError{err}
@@ -54,8 +54,8 @@ func parseKey(ctx context.Context, o *inspection, table, text string) (replicato
 	return replicator.MakeKey(values...)
 }
 
-// keyValue reads one part of a key. It refuses a value that the column can't hold: a search would find nothing, or the
-// dead letter of a row that doesn't exist.
+// keyValue parses one part of a key. It refuses a value that the column can't have. Otherwise a search would find
+// nothing, or the dead letter of a row that doesn't exist.
 func keyValue(typ, text string) (any, error) {
 	kind, size := typeAndSize(typ)
 	switch kind {
@@ -67,20 +67,20 @@ func keyValue(typ, text string) (any, error) {
 		case err != nil:
 			return nil, fmt.Errorf("%q is neither hexadecimal digits nor a UUID", text)
 		case kind == "binary" && len(b) != max(size, 1):
-			return nil, fmt.Errorf("%q can't be one: it has %d bytes, and %s has %d, %d hexadecimal digits", text, len(b), typ,
+			return nil, fmt.Errorf("%q has %d bytes, but %s needs %d (%d hexadecimal digits)", text, len(b), typ,
 				max(size, 1), 2*max(size, 1))
 		case kind == "varbinary" && len(b) > size:
-			return nil, fmt.Errorf("%q can't be one: it has %d bytes, and %s at most %d", text, len(b), typ, size)
+			return nil, fmt.Errorf("%q has %d bytes, but %s allows at most %d", text, len(b), typ, size)
 		}
 		return b, nil
 	case "date", "datetime", "timestamp", "time", "decimal":
 		// Without this check, the server would report an error of its comparison instead.
 		if !strings.ContainsFunc(text, isDigit) || strings.Trim(text, "0123456789-+:. ") != "" {
-			return nil, fmt.Errorf("%q is no %s", text, kind)
+			return nil, fmt.Errorf("%q is not a valid %s", text, kind)
 		}
 	case "char", "varchar":
 		if n := utf8.RuneCountInString(text); n > max(size, 1) {
-			return nil, fmt.Errorf("%q can't be one: it has %d characters, and %s at most %d", text, n, typ, max(size, 1))
+			return nil, fmt.Errorf("%q has %d characters, but %s allows at most %d", text, n, typ, max(size, 1))
 		}
 	}
 	return text, nil
@@ -88,7 +88,7 @@ func keyValue(typ, text string) (any, error) {
 
 func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 
-// typeAndSize splits a column's type, such as varchar(9) or int unsigned. size is 0 if the type names none.
+// typeAndSize splits a column's type, such as varchar(9) or int unsigned. size is 0 if the type has no size.
 func typeAndSize(typ string) (kind string, size int) {
 	end := strings.IndexFunc(typ, func(r rune) bool { return r < 'a' || r > 'z' })
 	if end < 0 {
@@ -106,7 +106,7 @@ func integerKey(kind string, unsigned bool, text string) (any, error) {
 	if n, err := strconv.ParseInt(text, 10, cmp.Or(bits, 64)); err == nil && !(unsigned && n < 0) {
 		return n, nil
 	} else if !unsigned && kind != "bit" && errors.Is(err, strconv.ErrRange) {
-		return nil, fmt.Errorf("%q can't be one: it is out of the range of %s", text, kind)
+		return nil, fmt.Errorf("%q is out of range for %s", text, kind)
 	}
 	n, err := strconv.ParseUint(text, 10, cmp.Or(bits, 64))
 	switch {
@@ -115,7 +115,7 @@ func integerKey(kind string, unsigned bool, text string) (any, error) {
 	case err == nil:
 		return int64(n), nil
 	case errors.Is(err, strconv.ErrRange) || unsigned && strings.HasPrefix(text, "-"):
-		return nil, fmt.Errorf("%q can't be one: it is out of the range of %s", text, kind)
+		return nil, fmt.Errorf("%q is out of range for %s", text, kind)
 	}
 	return nil, fmt.Errorf("%q is not an integer", text)
 }

@@ -15,8 +15,8 @@ type Left struct {
 	replicator.Leftover
 }
 
-// Leftovers returns what is in the sinks of the named views, which the configuration may no longer contain. It returns
-// an InvalidError if neither the configuration, the store nor a sink knows a view.
+// Leftovers returns what the named views left in the sinks. The configuration may no longer contain the views. If the
+// configuration, the store and the sinks don't know a view, Leftovers returns an InvalidError.
 func (p *Positions) Leftovers(ctx context.Context) (left []Left, err error) {
 	known := map[string]bool{}
 	for _, v := range p.Config.Views {
@@ -40,7 +40,7 @@ func (p *Positions) Leftovers(ctx context.Context) (left []Left, err error) {
 	})
 	for _, view := range p.names {
 		if err == nil && !known[view] {
-			err = InvalidError{fmt.Errorf("nothing is known of a view %q: neither the file has it, nor the checkpoint store or a sink",
+			err = InvalidError{fmt.Errorf("view %q is not in the file, the checkpoint store or a sink",
 				view)}
 		}
 	}
@@ -69,8 +69,8 @@ func (p *Positions) Discard(ctx context.Context) error {
 	return err
 }
 
-// eachEmptier calls do with every sink, because it isn't known which sink kept a view that was removed from the
-// configuration.
+// eachEmptier calls do with every sink that can remove leftovers. It tries all sinks, because a view that was removed
+// from the configuration may have been in any of them.
 func (p *Positions) eachEmptier(do func(name string, sink replicator.Emptier) error) error {
 	for i := range p.Config.Sinks {
 		name := p.Config.Sinks[i].Name
@@ -84,7 +84,7 @@ func (p *Positions) eachEmptier(do func(name string, sink replicator.Emptier) er
 		} else if slices.ContainsFunc(ViewsOf(p.Config, name), func(v *replicator.View) bool {
 			return slices.Contains(p.names, v.Name)
 		}) {
-			err = InvalidError{errors.New("what its views left there can't be removed by this command")}
+			err = InvalidError{errors.New("this command can't remove what views left in this sink")}
 		}
 		if err = errors.Join(err, opened.Close()); err != nil {
 			return reaching("sink "+name, err)

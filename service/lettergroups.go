@@ -14,16 +14,16 @@ import (
 	"replicator/server"
 )
 
-// mostGroups bounds the number of separate groups of dead letters.
+// mostGroups is the maximum number of separate groups of dead letters.
 const mostGroups = 1000
 
-// mostKeys bounds how many entities a group names.
+// mostKeys is the maximum number of keys that a group lists.
 const mostKeys = 3
 
-// differing matches the parts that differ between dead letters of one kind: numbers and quoted values.
+// differing matches the parts of a reason that differ between dead letters of one kind: numbers and quoted values.
 var differing = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'[^']*'|0x[0-9a-fA-F]+|[0-9]+`)
 
-// GroupLetter returns the group of a dead letter. A group has one view, source, table and kind of reason.
+// GroupLetter returns the id of a dead letter's group. A group has one view, source, table and kind of reason.
 func GroupLetter(l replicator.DeadLetter) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %q %q %q", l.View, l.Source, l.Cell.Table, differing.ReplaceAllString(l.Reason, "#"))

@@ -12,18 +12,17 @@ import (
 	"replicator/server"
 )
 
-// Missing returns an error for ids that have no dead letter. It wraps server.ErrUnknown.
+// Missing returns an error if an id has no dead letter. The error wraps server.ErrUnknown.
 func Missing(ids []string, found map[string]bool) error {
 	for _, id := range ids {
 		if !found[id] {
-			return fmt.Errorf("dead letter %q: %w; `replicator deadletters list` shows them", id, server.ErrUnknown)
+			return fmt.Errorf("dead letter %q: %w. `replicator deadletters list` shows all", id, server.ErrUnknown)
 		}
 	}
 	return nil
 }
 
-// mayHaveLetters returns an error for a view that is not configured and has no dead letters from an earlier
-// configuration.
+// mayHaveLetters returns an error if the view is not configured and has no dead letters from an earlier configuration.
 func (s *Service) mayHaveLetters(ctx context.Context, view string) error {
 	if view == "" || s.Config.View(view) != nil {
 		return nil
@@ -43,8 +42,8 @@ func drop(ctx context.Context, store replicator.Store, which server.Selection) (
 	return store.Drop(ctx, ids)
 }
 
-// selected calls do with each selected dead letter of a store. It returns an error for an unknown id before it calls
-// do.
+// selected calls do with each selected dead letter of a store. It returns an error for an unknown id, after the calls
+// of do.
 func selected(ctx context.Context, store replicator.DeadLetters, which server.Selection,
 	do func(replicator.DeadLetter)) error {
 	named := map[string]bool{}
@@ -67,7 +66,7 @@ func selected(ctx context.Context, store replicator.DeadLetters, which server.Se
 	return Missing(which.IDs, found)
 }
 
-// Drop drops dead letters, through the running process if there is one.
+// Drop drops dead letters. If a process runs, Drop asks it to drop them.
 func Drop(ctx context.Context, cfg *config.Config, which server.Selection) (int, error) {
 	n, err := Client(cfg).Drop(ctx, which)
 	if !errors.Is(err, server.ErrNotRunning) {
@@ -81,7 +80,8 @@ func Drop(ctx context.Context, cfg *config.Config, which server.Selection) (int,
 	return n, errors.Join(err, store.Close())
 }
 
-// Retry retries dead letters in the running process. If there is none, it runs the pipelines itself until that is done.
+// Retry retries dead letters in the running process. If no process runs, Retry runs the pipelines itself until the
+// letters were retried.
 func Retry(ctx context.Context, setup Setup, which server.Selection) (tried, left int, err error) {
 	tried, left, err = Client(setup.Config).Retry(ctx, which)
 	if !errors.Is(err, server.ErrNotRunning) {
@@ -121,13 +121,14 @@ func viewsOfLetters(ctx context.Context, cfg *config.Config, which server.Select
 	return views, err
 }
 
-// catchUpOrSay returns once the views have caught up. If they can't for some time, it returns why.
+// catchUpOrSay returns once the views have caught up. If the views have errors for some time, it returns an error that
+// explains why.
 func (s *Service) catchUpOrSay(ctx context.Context, views []string) error {
 	return doOrSay(ctx, views, s.Status, func(ctx context.Context) error { return s.CatchUp(ctx, views...) })
 }
 
-// doOrSay runs do, which needs running views, and returns when it is done. If the views don't run for some time, it
-// returns why.
+// doOrSay runs do, which needs running views, and returns its result. If the views have errors for some time, doOrSay
+// cancels do and returns the reason.
 func doOrSay(ctx context.Context, views []string, status func(context.Context) ([]replicator.ViewStatus, error),
 	do func(context.Context) error) error {
 	wait, cancel := context.WithCancel(ctx)

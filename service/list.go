@@ -15,18 +15,19 @@ import (
 	"replicator/server"
 )
 
-// Listing is what a view holds in one place (a value of an index, or a group), and how many cells put it there.
+// Listing describes the place in a view that belongs to one value of an index or to one group. It has the number of
+// cells that contribute to the place.
 type Listing struct {
 	View    string          `json:"view"`
 	Place   string          `json:"place"`
-	Shown   string          `json:"shown,omitempty"`   // a sum, or the owner of a unique value
-	Sum     json.RawMessage `json:"sum,omitempty"`     // the sum of the cells' amounts
+	Shown   string          `json:"shown,omitempty"`   // the view's sum, or the owner of a unique value
+	Sum     json.RawMessage `json:"sum,omitempty"`     // the sum of the amounts of all contributing cells
 	Cells   int             `json:"cells"`             // how many cells contribute
-	Orphans []string        `json:"orphans,omitempty"` // listed entries that came from no cell
+	Orphans []string        `json:"orphans,omitempty"` // listed entries that belong to no cell
 	Why     string          `json:"why,omitempty"`     // what is wrong
 }
 
-// MaxListed bounds how many of the cells behind a value are explained.
+// MaxListed is the maximum number of cells of a listing that are explained.
 const MaxListed = 50
 
 // Listed says how a listing is selected: by a value of an index, or by a group of sums.
@@ -37,7 +38,7 @@ const (
 	ByGroup Listed = "group"
 )
 
-// suits returns an error if the view can't be listed in this way.
+// suits returns an error if a view of this kind can't be listed in this way.
 func (by Listed) suits(view *replicator.View) error {
 	own := ByGroup
 	switch view.Kind {
@@ -45,16 +46,16 @@ func (by Listed) suits(view *replicator.View) error {
 		own = ByValue
 	case "counter", "ranking":
 	default:
-		return fmt.Errorf("--value is for indexes, --group for counters and rankings, and view %s is a %s: "+
-			"`replicator explain %s KEY` shows one entity", view.Name, view.Kind, view.Name)
+		return fmt.Errorf("--value is for indexes and --group for counters and rankings, but view %s is a %s. "+
+			"Use `replicator explain %s KEY` to see one entity", view.Name, view.Kind, view.Name)
 	}
 	if own != by {
-		return fmt.Errorf("--%s is not for a view of kind %s: use --%s", by, view.Kind, own)
+		return fmt.Errorf("--%s doesn't apply to a view of kind %s. Use --%s", by, view.Kind, own)
 	}
 	return nil
 }
 
-// List returns what a view holds in one place, and explains the first MaxListed cells behind it.
+// List returns the listing of one place in a view, and explanations of the first MaxListed cells that contribute to it.
 func List(ctx context.Context, setup Setup, view *replicator.View, by Listed, values []string) (
 	found Listing, all []Explanation, err error,
 ) {
@@ -94,7 +95,7 @@ func (in *inspector) list(ctx context.Context, shard config.Shard, view *replica
 	defer func() { err = errors.Join(err, o.close()) }()
 	lister, ok := o.target.(replicator.Lister)
 	if !ok {
-		return found, nil, InvalidError{fmt.Errorf("sink %s can't list the entries of a value", view.Sink)}
+		return found, nil, InvalidError{fmt.Errorf("sink %s can't list the cells behind a value", view.Sink)}
 	}
 	if values, err = split(lister.ListedBy(0), by, values); err != nil {
 		return found, nil, InvalidError{err}
@@ -131,7 +132,7 @@ func (in *inspector) list(ctx context.Context, shard config.Shard, view *replica
 	return found, all, nil
 }
 
-// split splits a single text into several values, in the form of a key with several parts.
+// split splits a single text into the values of several columns. The text has the form of a key with several parts.
 func split(names []string, by Listed, values []string) ([]string, error) {
 	if len(values) == 1 && len(names) > 1 {
 		values = strings.SplitN(values[0], ":", len(names))
@@ -140,7 +141,7 @@ func split(names []string, by Listed, values []string) ([]string, error) {
 		}
 	}
 	if len(values) != len(names) {
-		return nil, fmt.Errorf("a %s is made of %s here: name each by --%s, in this order", by,
+		return nil, fmt.Errorf("a %s consists of %s here. Give each with --%s, in this order", by,
 			strings.Join(names, ", "), by)
 	}
 	return values, nil
@@ -155,24 +156,24 @@ func numberText(n *big.Rat) json.RawMessage {
 	return json.RawMessage(n.FloatString(digits))
 }
 
-// showListing converts a listing and adds what is wrong with it as a whole.
+// showListing converts a listing for display. If the place as a whole is wrong, it sets Why.
 func showListing(view *replicator.View, l replicator.Listing) Listing {
 	shown := Listing{View: view.Name, Place: l.Place, Shown: l.Shown, Sum: numberText(l.Sum), Cells: l.Count, Orphans: l.Orphans}
 	repair := "another program changed it (`replicator verify --repair " + view.Name + "` corrects it)"
 	switch {
 	case len(l.Orphans) > 0:
-		shown.Why = "another program wrote the entries that came from no cell (`replicator verify --repair " + view.Name +
+		shown.Why = "another program wrote entries that belong to no cell (`replicator verify --repair " + view.Name +
 			"` removes them)"
 	case l.Sum == nil:
 	case l.Shown == "" && l.Sum.Sign() != 0:
-		shown.Why = "the sink shows no sum: " + repair
+		shown.Why = "the sink has no sum: " + repair
 	case l.Shown != "" && !isSum(view, l.Shown, l.Sum):
-		shown.Why = "the sink shows another sum than the cells add up to: " + repair
+		shown.Why = "the sum in the sink differs from the sum of the cells: " + repair
 	}
 	return shown
 }
 
-// isSum reports whether shown equals sum. A ranking shows the nearest double.
+// isSum reports whether shown equals sum. A ranking stores the nearest double, so isSum compares doubles then.
 func isSum(view *replicator.View, shown string, sum *big.Rat) bool {
 	n, ok := new(big.Rat).SetString(shown)
 	if !ok {

@@ -11,14 +11,16 @@ import (
 )
 
 // liveRepair compares a view of a running pipeline with its source and repairs it. It opens its own connections, so
-// that the pipeline doesn't wait for it. If the sink allows only one writer, as Kafka does, it uses the pipeline's.
+// that the pipeline doesn't wait for it. If the sink allows only one writer, as Kafka does, it uses the pipeline's
+// sink.
 type liveRepair struct {
 	*Service
 	line line
 	view *replicator.View
 }
 
-// run continues from a place at the rate of a rebuild, as long as the view's state allows it.
+// run continues the comparison from a place, at the configured rate of rebuilds. It stops with verify.ErrNotNow if the
+// view no longer runs.
 func (r liveRepair) run(ctx context.Context, from *verify.Place) (verify.Result, error) {
 	if err := r.mayGoOn(); err != nil {
 		return verify.Result{}, err
@@ -26,7 +28,7 @@ func (r liveRepair) run(ctx context.Context, from *verify.Place) (verify.Result,
 	result, err := r.compare(ctx, from)
 	if err != nil {
 		if notNow := r.mayGoOn(); notNow != nil {
-			err = notNow // the actual cause
+			err = notNow // the view's state is the actual cause
 		}
 	}
 	return result, err
@@ -39,7 +41,7 @@ func (r liveRepair) compare(ctx context.Context, from *verify.Place) (result ver
 		in.lent = map[string]replicator.Sink{r.line.sink: r.line.opened}
 	}
 	o, err := in.inspect(ctx, r.shard(), r.view)
-	if err != nil && !errors.As(err, new(errUnopened)) { // this error names the view
+	if err != nil && !errors.As(err, new(errUnopened)) { // an errUnopened already names the view
 		err = fmt.Errorf("view %s: %w", r.view.Name, err)
 	}
 	if err != nil {
@@ -83,11 +85,11 @@ func (r liveRepair) shard() config.Shard {
 			return s
 		}
 	}
-	panic("a pipeline's source is one of the configuration's")
+	panic("the pipeline's source is not in the configuration")
 }
 
-// mayGoOn returns nil while the view runs. A view that is being filled, rebuilt or repaired may hold temporary
-// differences, and a paused view is left alone.
+// mayGoOn returns nil while the view runs. A view that is being filled or rebuilt may have temporary differences, and a
+// paused view must not change.
 func (r liveRepair) mayGoOn() error {
 	for _, s := range r.line.Status(nil) {
 		if s.View == r.view.Name && s.State != replicator.StateRunning {

@@ -14,17 +14,17 @@ import (
 	"replicator/verify"
 )
 
-// partitioned presents all partitions of a topic as one target for inspection and repair. The sink keeps the state of a
-// cell under the name of its partition.
+// partitioned presents all partitions of a topic as one target for inspection and repair. The sink stores the state of
+// a cell under the name of the cell's partition.
 type partitioned struct {
 	cluster   *kafka.Cluster
 	topic     string
 	publisher kafka.Publisher
-	all       []replicator.Target // by partition
+	all       []replicator.Target // by partition number
 }
 
 // newPartitioned returns one target for several partitions. It finds orphans through the first partition's target,
-// because any of them finds all orphans.
+// because each partition's target finds all orphans.
 func newPartitioned(s *partitioned) replicator.Target {
 	if tidier, ok := s.all[0].(replicator.Tidier); ok {
 		return struct {
@@ -47,13 +47,13 @@ func (s *partitioned) unkept(ctx context.Context, group, source string) error {
 	}
 	for _, p := range status.Partitions {
 		if p.Partition.String() == source && p.Member != "" {
-			return fmt.Errorf("partition %s is kept by member %s: repair the view there", source, p.Member)
+			return fmt.Errorf("partition %s is kept by member %s. Repair the view at that member", source, p.Member)
 		}
 	}
 	return nil
 }
 
-// each calls do once for each target, with the indexes of the target's cells.
+// each calls do once for each target that has some of the cells, with the indexes of these cells.
 func (s *partitioned) each(cells []replicator.Cell, do func(t replicator.Target, places []int) error) error {
 	by := make([][]int, len(s.all))
 	for i, c := range cells {
@@ -122,12 +122,12 @@ func (s *partitioned) Compare(ctx context.Context, ops []replicator.Op) (all []r
 	return all, err
 }
 
-// Mark implements replicator.Target. It always fails, because an inspection doesn't mark a view.
+// Mark implements replicator.Target. It always fails, because an inspection doesn't write marks.
 func (s *partitioned) Mark(context.Context, replicator.Standing) error {
-	return errors.New("the partitions of a topic are not marked together")
+	return errors.New("partitions of a topic can't be marked together")
 }
 
-// partitionsCursor says where an iteration over all targets continues.
+// partitionsCursor is the position of an iteration over all targets.
 type partitionsCursor struct {
 	Target int
 	After  string
@@ -202,7 +202,7 @@ func (s *partitioned) List(
 }
 
 // topicOf returns the topic of an origin and the topic's publisher. If no topic or several topics have that origin, the
-// error wraps verify.ErrUnverifiable: a cell could be compared with another origin's.
+// error wraps verify.ErrUnverifiable. Otherwise a cell could be compared with another origin's cell.
 func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origin string) (
 	topic string, publisher kafka.Publisher, err error,
 ) {
@@ -216,26 +216,26 @@ func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origi
 		case p.Source == origin:
 			all, publisher = append(all, name), p
 		default:
-			others = append(others, fmt.Sprintf("%s holds those of %s", name, changelog.Origin(p.Source)))
+			others = append(others, fmt.Sprintf("%s has cells of %s", name, changelog.Origin(p.Source)))
 		}
 	}
 	switch {
 	case len(all) == 1:
 		return all[0], publisher, nil
 	case len(all) > 1:
-		return "", publisher, fmt.Errorf("%w: topics %s all hold cells of %s, so it is not known which of them has a cell: "+
-			"let their publishers name their sources ([source.shards]), and use these names beside [source] topics",
+		return "", publisher, fmt.Errorf("%w: topics %s all have cells of %s, so it is unknown which one has a cell. "+
+			"Name the sources in the publishers' [source.shards], and use the same names here in [source.shards]",
 			verify.ErrUnverifiable, strings.Join(all, " and "), changelog.Origin(origin))
 	case len(others) > 0:
-		return "", publisher, fmt.Errorf("%w: no topic of [source] topics holds cells of %s: %s; use the same names "+
-			"of servers beside them ([source] dsn, or [source.shards])", verify.ErrUnverifiable, changelog.Origin(origin),
+		return "", publisher, fmt.Errorf("%w: none of [source] topics has cells of %s: %s. Use the publishers' names "+
+			"for the servers here ([source] dsn, or [source.shards])", verify.ErrUnverifiable, changelog.Origin(origin),
 			strings.Join(others, ", "))
 	}
 	return "", publisher, fmt.Errorf("%w: %w", verify.ErrUnverifiable, kafka.ErrUnmarked)
 }
 
-// openTopic opens the view in its sink for all partitions of the topic that the shard is published in. It leaves alone
-// what other topics put into the view.
+// openTopic opens the view in its sink, for all partitions of the topic that has the shard's cells. The inspection
+// ignores what other topics wrote to the view.
 func (o *inspection) openTopic(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink,
 	views []*replicator.View) (err error) {
 	if in.cluster == nil {

@@ -10,21 +10,21 @@ import (
 	"replicator/config"
 )
 
-// Several processes that read a source in Kafka use one store. Each process holds the parts of its partitions
-// exclusively. Requests about the whole store read it again each time.
+// Several processes that read a source in Kafka share one store in MySQL. Each process locks the parts of its
+// partitions. A request about all dead letters must therefore read the whole store again each time.
 
 // openPart opens one part of a store in MySQL. No other process can have that part open.
 func openPart(ctx context.Context, cfg *config.Config, part string) (*checkpoint.MySQL, error) {
 	return checkpoint.OpenMySQLPart(ctx, cfg.Checkpoint.DSN.Reveal(), cfg.Checkpoint.Table, part)
 }
 
-// shared is the whole of a store in MySQL.
+// shared is a store in MySQL with the parts of all processes.
 type shared struct {
 	replicator.Store
 	cfg *config.Config
 }
 
-// openShared opens the whole store. It uses a part that no other process opens.
+// openShared opens the whole store. It opens a new part with a random name, because other processes have locked theirs.
 func openShared(ctx context.Context, cfg *config.Config) (replicator.Store, error) {
 	store, err := openPart(ctx, cfg, rand.Text())
 	if err != nil {
@@ -36,7 +36,8 @@ func openShared(ctx context.Context, cfg *config.Config) (replicator.Store, erro
 // Count implements replicator.DeadLetters.
 func (s shared) Count(ctx context.Context) (map[string]int, error) { return countLetters(ctx, s.cfg) }
 
-// Drop implements replicator.DeadLetters. It opens the store again, because letters may have been recorded since.
+// Drop implements replicator.DeadLetters. It opens the store again, because other processes may have recorded letters
+// since then.
 func (s shared) Drop(ctx context.Context, ids []string) (int, error) {
 	now, err := openPart(ctx, s.cfg, rand.Text())
 	if err != nil {

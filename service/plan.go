@@ -20,15 +20,15 @@ type PlannedView struct {
 	Sink    string  `json:"sink"`
 	Kind    string  `json:"kind"`
 	Action  string  `json:"action"`
-	Rows    int64   `json:"rows"`    // an estimate of the rows to scan
-	Seconds float64 `json:"seconds"` // the duration of the scan
+	Rows    int64   `json:"rows"`    // the estimated number of rows to scan
+	Seconds float64 `json:"seconds"` // the estimated duration of the scan
 	Reason  string  `json:"reason"`
 
-	Rate     int    `json:"rate,omitempty"`      // in rows a second; Seconds assumes it
-	RateFrom string `json:"rate_from,omitempty"` // RateAsked and so on
+	Rate     int    `json:"rate,omitempty"`      // the rate that Seconds assumes, in rows a second
+	RateFrom string `json:"rate_from,omitempty"` // where Rate comes from: RateAsked and so on
 }
 
-// What may happen to a view. If its sources differ, the plan shows the value that comes last here.
+// The values of PlannedView.Action. If a view's sources differ, its action is the one that comes last here.
 const (
 	PlanUnchanged = "unchanged"
 	PlanResume    = "resume"
@@ -48,9 +48,9 @@ func graver(a, b string) bool {
 // Scans reports whether the view will be filled.
 func (v PlannedView) Scans() bool { return v.Action == PlanFill || v.Action == PlanRebuild }
 
-// Plan says what happens to each view when the running process reloads the file, or at the next start if none runs.
-// That includes views that are no longer in the file. Plan changes nothing. rate is the assumed rate of fills, in rows
-// a second; 0 stands for the measured or default rate.
+// Plan returns what will happen to each view when the running process reloads the file. If no process runs, it returns
+// what will happen at the next start. The result includes views that are no longer in the file. Plan changes nothing.
+// rate is the assumed rate of fills, in rows a second; 0 means the measured or default rate.
 func Plan(ctx context.Context, setup Setup, rate int) ([]PlannedView, error) {
 	if err := readsTables(setup.Config, "plan"); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ type planner struct {
 	Setup
 	asked   int // rows a second; 0: not given
 	saved   []replicator.Checkpoint
-	running map[string]replicator.ViewStatus // nil: no process runs
+	running map[string]replicator.ViewStatus // by view; nil: no process runs
 	views   map[string]*PlannedView
 }
 
@@ -144,7 +144,7 @@ func (p *planner) addSink(ctx context.Context, source *canal.Source, tables []re
 	return nil
 }
 
-// describe translates a pipeline's plan for a view.
+// describe sets a view's action and reason from the pipeline's plan.
 func (p *planner) describe(one *PlannedView, v *replicator.View, planned pipeline.Planned) {
 	_, runs := p.running[v.Name]
 	switch planned.Outcome {
@@ -152,10 +152,10 @@ func (p *planner) describe(one *PlannedView, v *replicator.View, planned pipelin
 		one.Action, one.Reason = PlanFill, "new"
 		if start := p.Config.Source.Start; start != "snapshot" {
 			one.Action = PlanStart
-			one.Reason = fmt.Sprintf("new: it begins at the %s place in the binlog, as [source] start says", start)
+			one.Reason = fmt.Sprintf("new: it starts at the %s binlog position, because of [source] start", start)
 		}
 	case pipeline.Refills:
-		one.Action, one.Reason = PlanFill, "its sink holds nothing of it any more"
+		one.Action, one.Reason = PlanFill, "its sink has lost its data"
 		if planned.Err != nil {
 			one.Reason = planned.Err.Error()
 		}
@@ -163,24 +163,24 @@ func (p *planner) describe(one *PlannedView, v *replicator.View, planned pipelin
 		one.Action, one.Reason = PlanRebuild, "its definition changed"
 	case pipeline.Refused:
 		one.Action, one.Reason = PlanRefused, strings.TrimPrefix(planned.Err.Error(), "view "+v.Name+": ")
-		if p.running != nil { // the running process rebuilds, so it must reload the file first
+		if p.running != nil { // only the running process can rebuild, so it must reload the file first
 			one.Reason = "after SIGHUP: " + one.Reason
 		}
 	default:
 		one.Action = PlanUnchanged
 		if p.running != nil && !runs {
-			one.Action, one.Reason = PlanResume, "it goes on from where it stood when it was removed"
+			one.Action, one.Reason = PlanResume, "it continues from its position at the time when it was removed"
 		}
 		if planned.Filling {
-			one.Reason = "a fill of it is under way, and goes on"
+			one.Reason = "a running fill continues"
 		}
 		if planned.Rebuilding {
-			one.Reason = "a rebuild of it is under way, and goes on"
+			one.Reason = "a running rebuild continues"
 		}
 	}
 }
 
-// estimate estimates how many rows a fill of a view scans and how long that takes.
+// estimate sets how many rows a fill of a view scans, and how long that takes.
 func (p *planner) estimate(ctx context.Context, source *canal.Source, tables []replicator.Table, v *replicator.View,
 	one *PlannedView) (err error) {
 	at, err := source.Latest(ctx, nil)
@@ -209,7 +209,7 @@ func (p *planner) estimate(ctx context.Context, source *canal.Source, tables []r
 	return nil
 }
 
-// add merges the plan of a view for one more source. Several sources fill a view in parallel.
+// add merges a view's plan for one more source. Several sources fill a view in parallel.
 func (p *planner) add(one PlannedView) {
 	known := p.views[one.View]
 	if known == nil {
@@ -225,8 +225,8 @@ func (p *planner) add(one PlannedView) {
 	}
 }
 
-// ended returns the views that are no longer in the file. It takes them from the running process, or else from the
-// store.
+// ended returns the views that are no longer in the file. It knows them from the running process or, if no process
+// runs, from the store.
 func (p *planner) ended() (ended []PlannedView) {
 	names := map[string]PlannedView{}
 	for name, v := range p.running {
@@ -241,7 +241,7 @@ func (p *planner) ended() (ended []PlannedView) {
 	}
 	for name, one := range names {
 		if p.Config.View(name) == nil {
-			one.Action, one.Reason = PlanEnd, "not in the file: its writes stop, what is stored stays"
+			one.Action, one.Reason = PlanEnd, "not in the file: the program stops writing it, and its data stays"
 			ended = append(ended, one)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"replicator/config"
 )
 
-// A view of several sources is filled from all of them side by side; what is worst with one of them is said.
+// Several sources fill a view in parallel. The plan shows the worst action of its sources.
 func TestThePlanOfAViewWithSeveralSources(t *testing.T) {
 	p := &planner{views: map[string]*PlannedView{}}
 	for _, one := range []PlannedView{
@@ -27,11 +27,11 @@ func TestThePlanOfAViewWithSeveralSources(t *testing.T) {
 	}
 }
 
-// A rate that was asked for counts, then what was measured, then what is assumed; never more than [rebuild] rate.
+// The requested rate comes first, then a measured rate, then the assumed rate. [rebuild] rate limits all of them.
 func TestTheRateOfAPlan(t *testing.T) {
 	eta := 10.0
 	filling := map[string]replicator.ViewStatus{
-		"v": {Sink: "cache", FilledRows: 1000, Progress: 0.25, ETA: &eta}, // 3,000 rows are left
+		"v": {Sink: "cache", FilledRows: 1000, Progress: 0.25, ETA: &eta}, // 3,000 rows are left for 10 seconds
 	}
 	for _, c := range []struct {
 		asked, configured int

@@ -14,7 +14,7 @@ import (
 	"replicator/kafka"
 )
 
-// Place formats a position for display: FILE:POS, and the GTIDs if there are any.
+// Place formats a position for display: FILE:POS, and the GTIDs if the position has them.
 func Place(p replicator.Position) (pos, gtid string) {
 	if pos, ok := kafka.Describe(p.Token); ok {
 		return pos, ""
@@ -23,7 +23,8 @@ func Place(p replicator.Position) (pos, gtid string) {
 	return pos, gtid
 }
 
-// latest returns the fence of everything that is committed at a source now. It retries until the source answers.
+// latest returns a fence that includes everything that is committed at the source now. It retries until the source
+// answers.
 func latest(ctx context.Context, s replicator.Source) (string, error) {
 	for {
 		at, err := s.Latest(ctx, nil)
@@ -40,7 +41,7 @@ func latest(ctx context.Context, s replicator.Source) (string, error) {
 	}
 }
 
-// inShard returns the shard's name for a message. It returns nothing if the source has no shards.
+// inShard returns a suffix with the shard's name for a message. It returns "" if the source has no shards.
 func inShard(source replicator.Source) string {
 	if source.Name() == "" {
 		return ""
@@ -56,7 +57,7 @@ func numberOf(cfg *config.Config, shard config.Shard) int {
 // because a binlog position belongs to one server.
 func KnowsSource(cfg *config.Config, name string) error {
 	if cfg.Source.Kafka != nil {
-		return nil // the names are the publisher's, which the topics' marks contain
+		return nil // names come from the topics' marks, which are not known here
 	}
 	var names []string
 	for _, s := range cfg.Source.Shards {
@@ -66,15 +67,15 @@ func KnowsSource(cfg *config.Config, name string) error {
 	case slices.Contains(names, name):
 		return nil
 	case name == "":
-		return fmt.Errorf("the source has the shards %s: name the one you mean, as in --source %s",
+		return fmt.Errorf("the source has the shards %s. Select one, as in --source %s",
 			strings.Join(names, ", "), names[0])
 	case names[0] == "":
-		return fmt.Errorf("the source has no shards: leave out --source %s", name)
+		return fmt.Errorf("the source has no shards. Omit --source %s", name)
 	}
-	return fmt.Errorf("the source has no shard %s; it has %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("the source has no shard %s. It has %s", name, strings.Join(names, ", "))
 }
 
-// IsFence returns nil if the text has the form of a fence. It asks no server.
+// IsFence returns nil if the text has the form of a fence. It doesn't ask a server.
 func IsFence(cfg *config.Config, at string) error {
 	if cfg.Source.Kafka != nil && kafka.IsPlace(at) {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"replicator/config"
 )
 
-// Positions changes the saved positions of views. It locks the store, so no process can run at the same time.
+// Positions changes the saved positions of views. It locks the store, so that no process can run at the same time.
 type Positions struct {
 	Setup
 	names []string // names of views; empty: all views
@@ -19,7 +19,7 @@ type Positions struct {
 	saved []replicator.Checkpoint
 }
 
-// OpenPositions opens the store for the named views, or for all if none is named.
+// OpenPositions locks the store to change the positions of the named views. Without names, it is for all views.
 func OpenPositions(ctx context.Context, setup Setup, names []string) (*Positions, error) {
 	if err := Define(setup.Config); err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func (p *Positions) eachSink(do func(sink replicator.Sink, views []*replicator.V
 	return nil
 }
 
-// Set sets the position of the views in one source's log, both in the sinks and in the store. source is its name (""
-// without shards): a position in one server's log means nothing in another's.
+// Set sets the views' position in one source's log, both in the sinks and in the store. source is the shard's name, or
+// "" without shards. It is needed because each server has its own log.
 func (p *Positions) Set(ctx context.Context, source, pos string) error {
 	if err := keepsPositions(p.Config, "set"); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (p *Positions) Set(ctx context.Context, source, pos string) error {
 }
 
 // at resolves the requested position at the source. If the source has another log than the store and the sink know, the
-// result is above all positions that they remember.
+// resulting position is above all their positions.
 func (p *Positions) at(ctx context.Context, shard config.Shard, pos string,
 	marks []replicator.Mark) (replicator.Position, error) {
 	tables, err := tablesOf(p.Config, shard, p.Config.Views)
@@ -117,8 +117,9 @@ func (p *Positions) at(ctx context.Context, shard config.Shard, pos string,
 	return at, errors.Join(reaching(sourceNamed(shard.Name), err), source.Close())
 }
 
-// Reset forgets the positions of the views, in the sink first. A view with a checkpoint and no mark would look as if
-// the sink had lost it. A view with a mark and no checkpoint continues from the mark.
+// Reset makes the views start again. It first removes their positions from the sink, then their checkpoints. With a
+// checkpoint but no mark, it would look as if the sink had lost the view. With a mark but no checkpoint, the view would
+// continue from the mark.
 func (p *Positions) Reset(ctx context.Context) error {
 	if err := keepsPositions(p.Config, "reset"); err != nil {
 		return err
@@ -128,9 +129,9 @@ func (p *Positions) Reset(ctx context.Context) error {
 	})
 }
 
-// unmark marks that a view must start again, and keeps what the sink knows of its cells. If the view was lost or its
-// definition changed, that knowledge is useless: unmark forgets the view there, and marks it to be filled whatever
-// `start` says. It marks nothing for a view that is entirely unknown.
+// unmark marks in the sink that a view must start again. It keeps the states of the view's cells, unless the sink lost
+// the view or the definition changed. In these cases, unmark removes the view from the sink and marks it to be filled,
+// whatever `start` says. If neither the sink nor the store knows the view, unmark writes no mark.
 func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replicator.View) error {
 	var known []stood
 	intact := true
@@ -150,15 +151,15 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 	}
 	for _, at := range known {
 		target, err := sink.Open(ctx, at.shard, at.views)
-		if errors.Is(err, replicator.ErrSinkLost) { // the first Open has made the sink forget the view
+		if errors.Is(err, replicator.ErrSinkLost) { // the first Open removed the view, so a second one succeeds
 			intact = false
 			target, err = sink.Open(ctx, at.shard, at.views)
 		}
 		if err != nil {
-			return fmt.Errorf("%w; `replicator checkpoint forget %s` does not need to open it", err, v.Name)
+			return fmt.Errorf("%w. `replicator checkpoint forget %s` works without opening the view", err, v.Name)
 		}
 		next := at.Anew()
-		unfilled := at.Filling() && !at.Repair // the view's fill is incomplete, maybe since an earlier reset
+		unfilled := at.Filling() && !at.Repair // the view's fill is incomplete, maybe because of an earlier reset
 		next.Repair = intact && (p.Config.Source.Start == "snapshot" || !unfilled)
 		if err := target.Mark(ctx, next); err != nil {
 			return err
@@ -167,8 +168,8 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 	return nil
 }
 
-// forgetLost forgets a view in the parts of a sink that lost it. The other parts keep the view, and their readers still
-// see it.
+// forgetLost removes a view's state from the parts of a sink that lost the view. The other parts keep the view, so
+// their readers still see it. If the sink has no parts, forgetLost removes the view's state from the sink.
 func (p *Positions) forgetLost(ctx context.Context, sink replicator.Sink, v *replicator.View, known []stood) error {
 	parted, ok := sink.(replicator.Parted)
 	if !ok || len(known) == 0 {
@@ -177,14 +178,14 @@ func (p *Positions) forgetLost(ctx context.Context, sink replicator.Sink, v *rep
 	return parted.ForgetLost(ctx, known[0].views[0], p.Config.Source.ShardNames())
 }
 
-// stood is a view's progress with one shard of the source, ready to be opened.
+// stood is a view's progress with one shard of the source, and what is needed to open the view.
 type stood struct {
 	replicator.Standing
 	shard string
 	views []*replicator.View
 }
 
-// stood returns the view's progress, and whether the sink still has that under the same definition.
+// stood returns the view's progress. same reports whether the sink has a mark of the view with the same definition.
 func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard config.Shard,
 	v *replicator.View) (at stood, same bool, err error) {
 	at.shard = shard.Name
@@ -196,7 +197,7 @@ func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard confi
 	for _, c := range p.saved {
 		if c.View == v.Name && c.Source == shard.Name {
 			at.Standing = c.Standing
-			if !marked { // the parts of the sink that still have the view know this fingerprint
+			if !marked { // parts of the sink that still have the view know the checkpoint's fingerprint
 				marks = append(marks, replicator.Mark{View: c.View, Fingerprint: c.Fingerprint})
 			}
 		}
@@ -212,14 +213,14 @@ func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard confi
 	return at, same, nil
 }
 
-// Forget forgets all that is known of the views.
+// Forget removes the views' states and marks from the sinks, and their checkpoints.
 func (p *Positions) Forget(ctx context.Context) error {
 	return p.forget(ctx, "forgetting", func(sink replicator.Sink, v *replicator.View) error {
 		return sink.Forget(ctx, v.Name)
 	})
 }
 
-// forget forgets the views' checkpoints, after what inSink does in the sink.
+// forget calls inSink for each view and then removes the view's checkpoints.
 func (p *Positions) forget(
 	ctx context.Context, doing string, inSink func(replicator.Sink, *replicator.View) error,
 ) error {
@@ -236,8 +237,8 @@ func (p *Positions) forget(
 	})
 }
 
-// mark raises the marks in the sink. A view continues at the lower of its checkpoint and its mark, so a new checkpoint
-// alone could not skip anything. An earlier position leaves the marks alone.
+// mark raises the views' marks in the sink. A view continues at the lower of its checkpoint and its mark, so a higher
+// checkpoint alone would skip nothing. A mark doesn't change if the new position is lower.
 func (p *Positions) mark(ctx context.Context, sink replicator.Sink, shard config.Shard, views []*replicator.View,
 	at replicator.Position) error {
 	marks, err := sink.Marks(ctx, shard.Name)
@@ -259,8 +260,8 @@ func (p *Positions) mark(ctx context.Context, sink replicator.Sink, shard config
 	return nil
 }
 
-// asMarked returns the views with the fingerprints that the sink knows. With another fingerprint, the sink would start
-// them from nothing.
+// asMarked returns the views with the fingerprints of the sink's marks. With another fingerprint, the sink would start
+// the views from nothing.
 func (p *Positions) asMarked(ctx context.Context, shard config.Shard, views []*replicator.View,
 	marks []replicator.Mark) ([]*replicator.View, error) {
 	tables, err := tablesOf(p.Config, shard, views)
@@ -275,7 +276,7 @@ func (p *Positions) asMarked(ctx context.Context, shard config.Shard, views []*r
 	return views, errors.Join(err, source.Close())
 }
 
-// checkpoints returns the checkpoints of the views at the new position. A running fill continues.
+// checkpoints returns the views' checkpoints at the new position. A running fill is still running in them.
 func (p *Positions) checkpoints(shard config.Shard, views []*replicator.View,
 	at replicator.Position) []replicator.Checkpoint {
 	set := make([]replicator.Checkpoint, len(views))

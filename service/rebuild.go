@@ -17,14 +17,15 @@ import (
 
 // Display shows the progress of long operations to the operator.
 type Display interface {
-	// Progress shows how many rows are done and their share of all rows; 0 if that is unknown.
+	// Progress shows how many rows are done, and their share of all rows. ratio is 0 if the share is unknown.
 	Progress(what string, rows int64, ratio float64)
 
 	// Say shows a line that later progress doesn't overwrite.
 	Say(text string)
 }
 
-// Rebuild rebuilds views and returns when that is done. It uses the running process, or this one if none runs.
+// Rebuild rebuilds views and returns when they are rebuilt. It asks the running process to rebuild them. If no process
+// runs, it rebuilds them itself.
 func Rebuild(ctx context.Context, setup Setup, names []string, how server.Rebuild, show Display) error {
 	if err := Define(setup.Config); err != nil {
 		return err
@@ -35,7 +36,7 @@ func Rebuild(ctx context.Context, setup Setup, names []string, how server.Rebuil
 		if !errors.Is(err, checkpoint.ErrLocked) || time.Now().After(end) || pause.For(ctx, 100*time.Millisecond) != nil {
 			break
 		}
-		// Another process holds the store but didn't answer: it is just starting to listen, or ending.
+		// Another process has locked the store but didn't answer. It is either just starting or ending.
 		if by := rebuildByOther(ctx, setup.Config, names, how, show); !errors.Is(by, server.ErrNotRunning) {
 			err = by
 		} else {
@@ -48,16 +49,16 @@ func Rebuild(ctx context.Context, setup Setup, names []string, how server.Rebuil
 	return err
 }
 
-// lockPatience is how long a rebuild waits for the holder of the store to answer or to release it.
+// lockPatience is how long a rebuild waits until the process that locked the store answers or ends.
 const lockPatience = 3 * time.Second
 
-// rebuildByOther makes the running process rebuild views and follows the progress. It also follows a rebuild that is
-// already running.
+// rebuildByOther makes the running process rebuild views and follows the progress. If a rebuild of them is already
+// running, it follows that one.
 func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how server.Rebuild, show Display) error {
 	c := Client(cfg)
 	err := runsAsWritten(ctx, c, cfg, names)
 	if errors.Is(err, server.ErrUnknown) {
-		return fmt.Errorf("the running process: %w: send it SIGHUP to reload the file, then rebuild; "+
+		return fmt.Errorf("the running process: %w. Send it SIGHUP to reload the file, then rebuild; "+
 			"with on_change = \"rebuild\" the reload rebuilds a view that changed", err)
 	}
 	if err != nil {
@@ -70,10 +71,10 @@ func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how
 	err = c.Rebuild(ctx, strings.Join(names, ","), how)
 	switch {
 	case !errors.Is(err, replicator.ErrRebuilding):
-	case how.From == "": // the running rebuild has the same result, in place or not: follow it
+	case how.From == "": // follow the running rebuild, because its result is the same, in place or not
 		err = rebuildOthers(ctx, c, names, how)
 	default:
-		err = fmt.Errorf("%w; without --from the command follows a rebuild that is under way", err)
+		err = fmt.Errorf("%w. Without --from, the command follows the running rebuild", err)
 	}
 	if err != nil {
 		return err
@@ -82,7 +83,7 @@ func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how
 		views, err := c.Status(ctx)
 		var refused *server.AnswerError
 		if err != nil && !errors.As(err, &refused) && pause.For(ctx, 200*time.Millisecond) == nil {
-			views, err = c.Status(ctx) // a process that is ending may cut off a request
+			views, err = c.Status(ctx) // a process that is ending may have cut off the request
 		}
 		return views, err
 	})
@@ -97,11 +98,11 @@ func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how
 		show.Say("rebuilt: " + strings.Join(names, ", "))
 		return nil
 	}
-	return errors.New("the running process ended before the rebuild was done: " +
-		"`replicator run`, or `replicator rebuild " + strings.Join(names, " ") + "` once more, continues it")
+	return errors.New("the running process ended before the rebuild was done. " +
+		"To continue it, use `replicator run` or `replicator rebuild " + strings.Join(names, " ") + "`")
 }
 
-// rebuilt reports whether the checkpoints before and after show that the views were rebuilt in between.
+// rebuilt reports whether the views were rebuilt between the checkpoints before and after.
 func rebuilt(before, after []replicator.Checkpoint, names []string) bool {
 	saved := map[string]bool{}
 	for _, now := range after {
@@ -119,14 +120,13 @@ func rebuilt(before, after []replicator.Checkpoint, names []string) bool {
 	return len(saved) == len(names) // a view without a checkpoint was forgotten
 }
 
-// rebuilder rebuilds views, in this process or in the running one.
+// rebuilder rebuilds views, either in this process or in the running one.
 type rebuilder interface {
 	Status(ctx context.Context) ([]replicator.ViewStatus, error)
 	Rebuild(ctx context.Context, view string, how server.Rebuild) error
 }
 
-// rebuildOthers rebuilds those of the named views that are not being rebuilt. It skips a view whose swap is being
-// retried.
+// rebuildOthers rebuilds the named views that are not being rebuilt yet. It skips a view whose swap is being retried.
 func rebuildOthers(ctx context.Context, c rebuilder, names []string, how server.Rebuild) error {
 	views, err := c.Status(ctx)
 	if err != nil {
@@ -154,8 +154,8 @@ func rebuildOthers(ctx context.Context, c rebuilder, names []string, how server.
 	return err
 }
 
-// How long the command waits while a rebuild has an error: an error that may pass, and one that an operator must fix. A
-// running process keeps retrying the rebuild afterwards.
+// How long the command waits while a rebuild has an error: for an error that may pass, and for one that an operator
+// must fix. After that the command ends, but a running process still retries the rebuild.
 const (
 	rebuildPatience = 15 * time.Second
 	failedPatience  = 2 * time.Second
@@ -177,7 +177,7 @@ func follow(ctx context.Context, show Display, names []string,
 		}
 		show.Progress("rebuilding", p.rows, p.ratio)
 		switch {
-		case p.problem == "", p.well: // a view in trouble doesn't stop the others: follow those to their end
+		case p.problem == "", p.well: // some view continues without an error, so follow it to its end
 			trouble = time.Time{}
 		case trouble.IsZero():
 			trouble = time.Now()
@@ -185,20 +185,20 @@ func follow(ctx context.Context, show Display, names []string,
 			return errors.New(p.problem)
 		}
 		if pause.For(ctx, 200*time.Millisecond) != nil {
-			return errors.New("stopped following: the rebuild continues in the running process, or at the next start")
+			return errors.New("the command stopped. The rebuild continues in the running process, or at the next start")
 		}
 	}
 }
 
 // progress is the progress of some views' rebuild.
 type progress struct {
-	busy     bool // not done yet
-	well     bool // some view continues without an error
+	busy     bool // some view is not rebuilt yet
+	well     bool // the rebuild of some view continues without an error
 	rows     int64
 	ratio    float64
-	lost     []string // views that the process doesn't keep
+	lost     []string // views that the running process's configuration lacks
 	problem  string
-	patience time.Duration // how long to wait with the problem
+	patience time.Duration // how long to wait while there is a problem
 }
 
 func progressOf(views []replicator.ViewStatus, names []string) progress {
@@ -213,7 +213,7 @@ func progressOf(views []replicator.ViewStatus, names []string) progress {
 			p.rows, p.ratio = max(p.rows, v.FilledRows), max(p.ratio, v.Progress)
 		case replicator.StateFailed:
 			p.busy, p.patience = true, failedPatience
-		case replicator.StateRetrying, replicator.StatePaused: // a paused view continues when it is resumed
+		case replicator.StateRetrying, replicator.StatePaused: // a paused view's rebuild continues after a resume
 			p.busy = true
 		}
 		if v.Error != "" {
@@ -223,7 +223,7 @@ func progressOf(views []replicator.ViewStatus, names []string) progress {
 	return p
 }
 
-// without adds an error if the process doesn't keep some of the views.
+// without returns p with a problem if the running process's configuration lacks some of the views.
 func (p progress) without(views []replicator.ViewStatus, names []string) progress {
 	for _, name := range names {
 		if !slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.View == name }) {
@@ -232,8 +232,8 @@ func (p progress) without(views []replicator.ViewStatus, names []string) progres
 	}
 	if len(p.lost) > 0 {
 		p.well, p.patience = false, failedPatience
-		p.problem = fmt.Sprintf("not rebuilt: %s. The running process has read a configuration file without the view. Put it "+
-			"back into the file, have the process read that (SIGHUP), and rebuild the view again", strings.Join(p.lost, ", "))
+		p.problem = fmt.Sprintf("not rebuilt: %s. The running process has loaded a file without the view. Put the view "+
+			"back into the file, send the process SIGHUP, and rebuild the view again", strings.Join(p.lost, ", "))
 	}
 	return p
 }

@@ -13,8 +13,8 @@ import (
 	"replicator/server"
 )
 
-// rebuildAlone runs the program until the rebuild is done, with only the sinks of the named views. The other sinks may
-// be down.
+// rebuildAlone runs the pipelines in this process until the rebuild is done. It opens only the sinks of the named
+// views, because other sinks may be down.
 func rebuildAlone(ctx context.Context, setup Setup, names []string, how server.Rebuild, show Display) error {
 	setup.Config = sinksOf(setup.Config, names)
 	s, err := New(ctx, setup, nil)
@@ -30,8 +30,8 @@ func rebuildAlone(ctx context.Context, setup Setup, names []string, how server.R
 	go func() { done <- s.Run(context.WithoutCancel(ctx), stop) }()
 	err = s.beginRebuild(ctx, names, how)
 	if errors.Is(err, replicator.ErrRebuilding) {
-		show.Say("an interrupted rebuild continues where it stopped; " +
-			"if tables were changed by hand since then, rebuild again")
+		show.Say("an interrupted rebuild continues where it stopped. " +
+			"If the view's tables in the sink were changed by hand since then, rebuild again")
 		err = rebuildOthers(ctx, s, names, how)
 	}
 	if err == nil {
@@ -49,7 +49,7 @@ func rebuildAlone(ctx context.Context, setup Setup, names []string, how server.R
 	return errors.Join(err, ended, s.Close())
 }
 
-// followOthers follows the rebuilds that other commands requested in the meantime, until they are done.
+// followOthers waits for the rebuilds that other commands have requested from this process.
 func (s *Service) followOthers(ctx context.Context, show Display) error {
 	views, err := s.Status(ctx)
 	var others []string
@@ -65,7 +65,7 @@ func (s *Service) followOthers(ctx context.Context, show Display) error {
 }
 
 // listen serves HTTP like a running program, so that a second command for the same rebuild follows this one. hangUp
-// stops the server. If the address is taken, the rebuild still runs.
+// stops the server. If the address is in use, the rebuild runs without HTTP.
 func (s *Service) listen() (hangUp func()) {
 	as := s.Config.HTTP
 	if as.Listen == "" {
@@ -73,17 +73,17 @@ func (s *Service) listen() (hangUp func()) {
 	}
 	h, err := server.Listen(as.Listen, as.Token.Reveal(), s, s.metrics)
 	if err != nil {
-		s.Log.Warn("the rebuild can't be asked for its status", "error", err)
+		s.Log.Warn("can't serve the rebuild's status over HTTP", "error", err)
 		return func() {}
 	}
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		_ = h.Close(ctx) // requests that are still running are cut off
+		_ = h.Close(ctx) // cuts off requests that are still running
 	}
 }
 
-// sinksOf returns the configuration with only the sinks of the named views.
+// sinksOf returns a configuration that has only the sinks of the named views.
 func sinksOf(cfg *config.Config, names []string) *config.Config {
 	some := *cfg
 	some.Sinks = slices.DeleteFunc(slices.Clone(cfg.Sinks), func(s config.Sink) bool {
@@ -92,8 +92,8 @@ func sinksOf(cfg *config.Config, names []string) *config.Config {
 	return &some
 }
 
-// beginRebuild starts a rebuild while the program is still starting. It gives up if a sink or the source doesn't
-// answer.
+// beginRebuild starts a rebuild as soon as the pipelines can start it. After a timeout, it returns the error of the
+// sink or the source.
 func (s *Service) beginRebuild(ctx context.Context, names []string, how server.Rebuild) error {
 	patient, cancel := context.WithTimeout(ctx, rebuildPatience)
 	defer cancel()
@@ -109,7 +109,8 @@ func onceStarted(l line, ctx context.Context, names []string, mode pipeline.Rebu
 	return onceServing(ctx, func() error { return l.Rebuild(ctx, names, mode, from) })
 }
 
-// whatIsWrong returns the error of one of the views after a timeout. It returns err if no view has one.
+// whatIsWrong returns the error of one of the views. It is for use after a timeout. If no view has an error, it returns
+// err.
 func (s *Service) whatIsWrong(ctx context.Context, names []string, err error) error {
 	views, statusErr := s.Status(ctx)
 	for _, v := range views {

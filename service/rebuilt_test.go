@@ -6,7 +6,7 @@ import (
 	"replicator"
 )
 
-// What became of a rebuild whose process has ended is known from what it saved.
+// The process that ran a rebuild has ended. Its checkpoints show whether the rebuild was done.
 func TestWhatWasSavedSaysWhetherAViewWasRebuilt(t *testing.T) {
 	filled := func(view string, epoch int64) replicator.Checkpoint {
 		return replicator.Checkpoint{View: view, Standing: replicator.Standing{Epoch: epoch}}

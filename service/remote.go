@@ -20,7 +20,7 @@ func Client(cfg *config.Config) server.Client {
 	return server.Client{Address: cfg.HTTP.Listen, Token: cfg.HTTP.Token.Reveal()}
 }
 
-// SavedStatus returns the status of views while no process runs, from the store.
+// SavedStatus returns the views' status from the store. It is for use while no process runs.
 func SavedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStatus, error) {
 	saved, err := Checkpoints(ctx, cfg)
 	if err != nil {
@@ -44,21 +44,23 @@ func SavedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStat
 	return views, nil
 }
 
-// Stopped returns an error that says that no process runs, and since when. It wraps the reason why none could be asked.
+// Stopped returns an error that says that no process runs and when one last saved. It wraps why, the error of the
+// request to the running process.
 func Stopped(ctx context.Context, cfg *config.Config, why error) error {
 	last, err := lastSave(ctx, cfg)
 	switch {
 	case err != nil:
 		return errors.Join(why, err)
 	case last.IsZero():
-		return fmt.Errorf("%w, and has saved nothing yet: `replicator run` starts it", why)
+		return fmt.Errorf("%w, and has saved nothing yet. `replicator run` starts it", why)
 	}
 	return fmt.Errorf("%w: nothing was saved since %s (%s ago). `replicator run` starts it", why,
 		last.UTC().Format("2006-01-02 15:04:05 UTC"), human.Duration(time.Since(last)))
 }
 
-// lastSave returns when a process last saved. A file store is written every second or so. A MySQL store doesn't record
-// that, so the time up to which the views were complete is used. The result is zero if nothing was saved.
+// lastSave returns when a process last saved. A running process writes a file store about once a second. A MySQL store
+// doesn't record the time, so lastSave returns until when the views were complete. The result is zero if nothing was
+// saved.
 func lastSave(ctx context.Context, cfg *config.Config) (last time.Time, err error) {
 	if cfg.Checkpoint.Store != "mysql" {
 		return checkpoint.SavedAt(cfg.Checkpoint.Path)
@@ -72,7 +74,7 @@ func lastSave(ctx context.Context, cfg *config.Config) (last time.Time, err erro
 	return last, err
 }
 
-// idle returns the status of views that this process doesn't keep.
+// idle returns the status of views while no process keeps them.
 func idle(cfg *config.Config) (views []replicator.ViewStatus) {
 	for _, v := range cfg.Views {
 		for _, shard := range cfg.Source.Shards {
@@ -83,8 +85,8 @@ func idle(cfg *config.Config) (views []replicator.ViewStatus) {
 	return views
 }
 
-// Wait waits for a fence in the running process. A view that was just added to the file or changed does not include the
-// fence until the process has reloaded the file.
+// Wait waits until the running process includes a fence. If a view was just added to the file or changed there, Wait
+// also waits until the process has reloaded the file.
 func Wait(ctx context.Context, cfg *config.Config, fence server.Fence, views []string,
 	timeout time.Duration) error {
 	c := Client(cfg)
@@ -102,9 +104,10 @@ func Wait(ctx context.Context, cfg *config.Config, fence server.Fence, views []s
 	}
 }
 
-// runsAsWritten returns an error that wraps server.ErrUnknown if the running process has another definition of a view.
+// runsAsWritten returns an error if the running process has another definition of a view than the file. The error wraps
+// server.ErrUnknown.
 func runsAsWritten(ctx context.Context, c server.Client, cfg *config.Config, views []string) error {
-	if len(views) == 0 || cfg.Partial { // definitions are known only for the whole file
+	if len(views) == 0 || cfg.Partial { // a partial configuration has no definitions
 		return nil
 	}
 	running, err := c.Status(ctx)
@@ -113,7 +116,7 @@ func runsAsWritten(ctx context.Context, c server.Client, cfg *config.Config, vie
 	}
 	for _, v := range running {
 		if slices.Contains(views, v.View) && !replicator.SameDefinition(v.Definition, cfg.View(v.View).Fingerprint) {
-			return fmt.Errorf("view %q as the file defines it: %w", v.View, server.ErrUnknown)
+			return fmt.Errorf("view %q with the file's definition: %w", v.View, server.ErrUnknown)
 		}
 	}
 	return nil

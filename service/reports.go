@@ -11,8 +11,8 @@ import (
 	"replicator/internal/human"
 )
 
-// sayBeginnings logs where the views of each sink continue and how far behind the source that is, according to the
-// store. If a sink lost something, its views start earlier; the pipeline logs that.
+// sayBeginnings logs the positions where each sink's views continue, and how far behind the source these positions are.
+// It uses the store's checkpoints. If a sink lost data, its views start earlier, and the pipeline logs that.
 func (r *Runner) sayBeginnings(ctx context.Context, cfg *config.Config) error {
 	if cfg.Source.Kafka != nil { // each member continues with the partitions that it is given
 		return nil
@@ -51,14 +51,14 @@ func (r *Runner) sayBeginning(cfg *config.Config, sink, source string, saved []r
 	}
 	if lowest != nil {
 		at, _ := Place(lowest.Position)
-		behind := "not known"
+		behind := "unknown"
 		if !lowest.Shown.IsZero() {
 			behind = human.Duration(time.Since(lowest.Shown))
 		}
-		log.Info("going on where the views were", "views", known, "position", at, "behind", behind)
+		log.Info("views continue from their checkpoints", "views", known, "position", at, "behind", behind)
 	}
 	if len(unknown) > 0 {
-		log.Info("beginning views", "views", unknown, "start", cfg.Source.Start)
+		log.Info("views start for the first time", "views", unknown, "start", cfg.Source.Start)
 	}
 }
 
@@ -70,8 +70,8 @@ func (r *Runner) sayLetters(ctx context.Context, cfg *config.Config) error {
 	}
 	for _, view := range slices.Sorted(maps.Keys(counts)) {
 		if n := counts[view]; n > 0 && cfg.View(view) != nil {
-			r.Log.Warn("the view has dead letters: `replicator deadletters list --view "+view+"` says why", "view", view,
-				"dead_letters", n)
+			r.Log.Warn("the view has dead letters. `replicator deadletters list --view "+view+"` shows why",
+				"view", view, "dead_letters", n)
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ type Runner struct {
 	Setup   // with the first configuration
 	Metrics *server.Metrics
 
-	// Reread signals that the configuration must be loaded again, by Load. An invalid one changes nothing.
+	// Reread signals that Load must load the configuration again. An invalid configuration changes nothing.
 	Reread <-chan os.Signal
 	Load   func() (*config.Config, error)
 
@@ -47,7 +47,7 @@ func (r *Runner) Run(stop context.Context) (err error) {
 		var unusable notStartedError
 		switch {
 		case errors.As(err, &unusable) && old != nil:
-			r.Log.Error("the reloaded configuration can't be used: the old one goes on", "error", err)
+			r.Log.Error("the reloaded configuration can't be used. The old one stays in use", "error", err)
 			r.Metrics.NotLoaded()
 			cfg, old = old, nil
 		case err != nil || next == nil:
@@ -60,12 +60,12 @@ func (r *Runner) Run(stop context.Context) (err error) {
 	}
 }
 
-// notStartedError means that nothing was started with a configuration.
+// notStartedError means that no pipeline was started with a configuration.
 type notStartedError struct{ error }
 
 func (e notStartedError) Unwrap() error { return e.error }
 
-// start creates the service of a configuration and makes it reachable over HTTP.
+// start creates the service of a configuration and connects the HTTP server to it.
 func (r *Runner) start(cfg *config.Config) (*Service, error) {
 	setup := r.Setup
 	setup.Config = cfg
@@ -81,8 +81,8 @@ func (r *Runner) start(cfg *config.Config) (*Service, error) {
 	return s, nil
 }
 
-// run runs the pipelines of one configuration until stop is done (it returns nil) or until a signal brings a new one.
-// It returns the same configuration if another process took the store.
+// run runs the pipelines of one configuration until stop is done or a signal brings a new configuration. It returns the
+// next configuration to run, or nil if stop is done. If another process took the store, it returns cfg again.
 func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, error) {
 	if err := Define(cfg); err != nil {
 		return nil, notStartedError{err}
@@ -105,7 +105,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	defer stopNow()
 	r.Log.Info("running", "views", len(cfg.Views), "sinks", len(s.sinks), "http", cfg.HTTP.Listen)
 	if err := r.sayBeginnings(stop, cfg); err != nil {
-		r.Log.Warn("the positions from which the views go on can't be read", "error", err)
+		r.Log.Warn("can't read the positions where the views continue", "error", err)
 	}
 	var caughtUp error
 	var next *config.Config
@@ -120,7 +120,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 		select {
 		case <-r.store.lost:
 			lost = true
-			cancel() // the changes in flight belong to the other process now
+			cancel() // the other process applies the changes in flight now
 		case <-stop.Done():
 		}
 	})
@@ -135,7 +135,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	stopNow()
 	waiting.Wait()
 	if lost {
-		r.Log.Warn("another process has taken the checkpoint store: the pipelines are stopped")
+		r.Log.Warn("another process has taken the checkpoint store. The pipelines are stopped")
 		if next == nil && !r.UntilCaughtUp {
 			next, err = cfg, nil
 		} else if next == nil {
@@ -143,12 +143,12 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 		}
 	}
 	if next != nil {
-		caughtUp = nil // the new configuration interrupted it; its run catches up
+		caughtUp = nil // the new configuration interrupted CatchUp; the next run calls it again
 	} else {
 		r.hangUp()
 	}
 	r.front.leave()
-	if r.before = s.handOn(); lost { // like a restart, because another process has kept the views meanwhile
+	if r.before = s.handOn(); lost { // another process keeps the views now, so the state is outdated
 		r.before = nil
 	}
 	if r.UntilCaughtUp && next == nil && !lost {
@@ -158,33 +158,33 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	switch err = errors.Join(err, caughtUp, s.Close()); {
 	case err != nil || next != nil:
 	case len(left) > 0:
-		r.Log.Warn("stopped before all that was in flight was applied and saved: the next start does it", "views", left)
+		r.Log.Warn("stopped before all changes in flight were applied. The next start applies them", "views", left)
 	default:
-		r.Log.Info("stopped: all that was in flight is applied and saved")
+		r.Log.Info("stopped: all changes in flight are applied and saved")
 	}
 	return next, err
 }
 
-// stopping logs that the program was told to end, and why it has not ended yet.
+// stopping returns a function that logs that the program is stopping, and makes /readyz fail.
 func (r *Runner) stopping() func() {
 	serving := r.server // r.server may be another run's later
 	return func() {
-		r.Log.Info("stopping: changes in flight are applied and saved first; a second signal ends at once")
+		r.Log.Info("stopping: changes in flight are applied and saved first. A second signal ends the program at once")
 		if serving != nil {
 			serving.Stopping()
 		}
 	}
 }
 
-// listen serves HTTP with the given settings. It keeps the present server if the settings are the same, or if the new
-// server can't listen. Clients notice nothing.
+// listen serves HTTP with the given settings. If the settings didn't change, or if the new server can't listen, the
+// present server stays.
 func (r *Runner) listen(as config.HTTP) error {
 	if r.server != nil && r.http == as {
 		return nil
 	}
 	_, before, _ := net.SplitHostPort(r.http.Listen)
 	if _, port, _ := net.SplitHostPort(as.Listen); port == before {
-		r.hangUp() // two servers can't listen on one port, even if one of the addresses names no host
+		r.hangUp() // two servers can't listen on one port, even if only one of the addresses has a host
 	}
 	var next *server.Server
 	if as.Listen != "" {
@@ -204,12 +204,12 @@ func (r *Runner) hangUp() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	_ = r.server.Close(ctx) // requests that are still running are cut off
+	_ = r.server.Close(ctx) // cuts off requests that are still running
 	r.server = nil
 }
 
-// reread waits for a signal and returns the new configuration if it is valid. Otherwise it logs the error and waits
-// again, and the old configuration stays in force. It returns nil once ctx is done.
+// reread waits for a signal and returns the reloaded configuration. If that is invalid, reread logs the error and waits
+// for the next signal, and the old configuration stays in use. It returns nil once ctx is done.
 func (r *Runner) reread(ctx context.Context) *config.Config {
 	for {
 		select {
@@ -227,6 +227,6 @@ func (r *Runner) reread(ctx context.Context) *config.Config {
 			return next
 		}
 		r.Metrics.NotLoaded()
-		r.Log.Error("the reloaded configuration can't be used: the old one goes on", "error", err)
+		r.Log.Error("the reloaded configuration can't be used. The old one stays in use", "error", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"replicator/server"
 )
 
-// logged is what was logged so far.
+// logged collects the log.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -35,7 +35,7 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// eventually asks until what is asked holds.
+// eventually calls holds until it returns true.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.After(10 * time.Minute)
@@ -48,7 +48,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// The source does not answer, which is no reason not to run, nor not to change to another configuration.
+// The source doesn't answer. The runner runs anyway, and it also reloads its configuration.
 func TestARunnerGoesOnWithTheFileThatCanBeUsed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "replicator.toml")
 	cfg, err := load(t, file, cellViews)
@@ -59,7 +59,7 @@ func TestARunnerGoesOnWithTheFileThatCanBeUsed(t *testing.T) {
 	files := make(chan string, 1)
 	reread := make(chan os.Signal)
 	log := &logged{}
-	failing := "" // a sink that can't be opened
+	failing := "" // the name of the sink that can't be opened
 	r := Runner{
 		Setup: Setup{Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil)),
 			OpenSink: func(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
@@ -83,20 +83,20 @@ func TestARunnerGoesOnWithTheFileThatCanBeUsed(t *testing.T) {
 
 	logs("msg=running views=3 sinks=2", 1)
 	reload(strings.Replace(cellViews, "kind", "knid", 1))
-	logs("can't be used: the old one goes on", 1)
+	logs("can't be used. The old one stays in use", 1)
 	reload(oneView)
 	logs("msg=running views=1 sinks=1", 1)
 	failing = "cache"
 	reload(cellViews)
 	logs("a bad certificate", 1)
-	logs("msg=running views=1 sinks=1", 2) // the old one was put down for it, and goes on
+	logs("msg=running views=1 sinks=1", 2) // the old service was stopped for the reload, and runs again
 	reload(oneView)
 	logs("msg=running views=1 sinks=1", 3)
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	logs("stopped: all that was in flight is applied and saved", 1)
+	logs("stopped: all changes in flight are applied and saved", 1)
 }
 
 func TestARunnerThatCanNotBeginSaysSo(t *testing.T) {
@@ -107,7 +107,7 @@ func TestARunnerThatCanNotBeginSaysSo(t *testing.T) {
 	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "99999") {
 		t.Errorf("it says %v", err)
 	}
-	store, err := openStore(t.Context(), cfg) // nobody holds its lock
+	store, err := openStore(t.Context(), cfg) // the store's lock is free
 	if err == nil {
 		err = store.Close()
 	}

@@ -14,8 +14,8 @@ import (
 	"replicator/view"
 )
 
-// Samples summarizes the values of a view's fields in a few current rows of a shard, in the order of View.Fields. These
-// are the values that the view would keep. Samples ignores the view's `where` and omits values that can't be computed.
+// Samples evaluates a view's fields for a few current rows of a shard. It returns a summary of each field's values, in
+// the order of View.Fields. Samples ignores the view's `where` and values that can't be computed.
 func Samples(ctx context.Context, cfg *config.Config, shard config.Shard, v *replicator.View) ([]seen.Values, error) {
 	sampled := make([]seen.Values, len(v.Fields))
 	tables := cfg.ShardTables(shard)
@@ -52,7 +52,7 @@ func Samples(ctx context.Context, cfg *config.Config, shard config.Shard, v *rep
 	return sampled, nil
 }
 
-// evaluating compiles views. It sets the Columns of the tables to those that the views need.
+// evaluating compiles views. It also sets the tables' Columns to the columns that the views need.
 func evaluating(cfg *config.Config, views []*replicator.View,
 	tables []replicator.Table) (replicator.Evaluator, error) {
 	for i := range tables {
@@ -65,8 +65,8 @@ func evaluating(cfg *config.Config, views []*replicator.View,
 	return compile(cfg, views, tables)
 }
 
-// sampledJoins returns sampled rows that stand for the joined rows of the n-th row of the view's own table. They are
-// arbitrary rows, which may not belong together. usable reports which rows may be used; nil allows all.
+// sampledJoins returns arbitrary sampled rows in place of the rows that are joined with the n-th row of the view's own
+// table. These rows may not satisfy the join's condition. usable reports which rows may be used; nil allows all.
 func sampledJoins(v *replicator.View, n int, tables []replicator.Table, rows map[string]*survey.Table,
 	usable func(table string, n int) bool) map[string][]*replicator.Row {
 	const several = 3
@@ -96,14 +96,14 @@ func add(to *seen.Values, v any) {
 	if text, ok := v.(replicator.RawJSON); ok {
 		decoded, err := codec.JSON(text)
 		if err != nil {
-			return // no server stores such JSON
+			return // can't happen, because servers store only valid JSON
 		}
 		v = decoded
 	}
 	to.Add(v)
 }
 
-// probesOf returns one view for each field of v.
+// probesOf returns a probe for each field of v.
 func probesOf(v *replicator.View) []*replicator.View {
 	probes := make([]*replicator.View, len(v.Fields))
 	for i := range v.Fields {
@@ -112,23 +112,23 @@ func probesOf(v *replicator.View) []*replicator.View {
 	return probes
 }
 
-// probe returns a view of one field of v that evaluates the field as v does.
+// probe returns a view with only one field of v, which it evaluates as v does.
 func probe(v *replicator.View, field int) *replicator.View {
 	p := &replicator.View{Name: v.Name, Kind: "row", From: v.From, Joins: v.Joins,
 		Fields: v.Fields[field : field+1]}
 	if v.Kind == "index" || v.Kind == "counter" && field < len(v.Fields)-1 {
-		p.Kind = "index" // an index yields one element of a list at a time
+		p.Kind = "index" // an index evaluates each element of a list separately
 	}
 	return p
 }
 
-// rowColumns returns the columns of a table that its sampled rows need.
+// rowColumns returns the columns that sampledRow needs.
 func rowColumns(t *replicator.Table) []string {
 	return slices.Concat(t.Key, t.Columns, []string{t.Column, t.Version, t.Body})
 }
 
-// sampledRow returns the n-th sampled row of a table, as a scan would read it. A row without a usable key still has its
-// other values.
+// sampledRow returns the n-th sampled row of a table, as a scan would read it. If the row's key is unusable, the cell
+// has no key, but the row has its other values.
 func sampledRow(t *replicator.Table, rows *survey.Table, n int) (replicator.Cell, *replicator.Row) {
 	at := func(name string) (c *survey.Column, text []byte) {
 		i := slices.IndexFunc(rows.Columns, func(c survey.Column) bool { return strings.EqualFold(c.Name, name) })
@@ -148,12 +148,12 @@ func sampledRow(t *replicator.Table, rows *survey.Table, n int) (replicator.Cell
 		}
 		v, err := canal.TextValue(c.DataType, c.Text, text)
 		if err != nil {
-			return nil // a scan would stop at this type and report it
+			return nil // a scan would fail with this type and report it
 		}
 		return v
 	}
 	row := &replicator.Row{Names: t.Columns}
-	if slices.Contains(t.Columns, "*") { // all columns but the body, as a reader returns them
+	if slices.Contains(t.Columns, "*") { // all columns except the body, as a reader returns them
 		row.Names = nil
 		for _, c := range rows.Columns {
 			if !strings.EqualFold(c.Name, t.Body) {

@@ -29,10 +29,11 @@ type Service struct {
 	gone    *gone
 
 	cluster   *kafka.Cluster // nil if the source is not in Kafka
-	consumers []*consumer    // of the topics: one for each sink
+	consumers []*consumer    // the topics' consumers, one for each sink
 }
 
-// lineup holds the running pipelines. Those of a source in Kafka come and go. Guarded by its mutex.
+// lineup has the running pipelines. With a source in Kafka, pipelines are added and removed with the partitions. The
+// mutex guards the slice.
 type lineup struct {
 	mu  sync.Mutex
 	now []line
@@ -63,9 +64,9 @@ type line struct {
 	opened replicator.Sink
 	source source
 	views  []*replicator.View
-	ended  <-chan struct{} // closed once another group member may read the partition; nil: no other can
+	ended  <-chan struct{} // closed once another group member may read the partition; nil: no partition
 
-	reread func(context.Context) error // re-reads letters that other processes saved; nil: no other process saves any
+	reread func(context.Context) error // re-reads letters that other processes saved; nil: there are none
 }
 
 // engine is the part of a pipeline that this package uses.
@@ -84,7 +85,7 @@ type engine interface {
 	Shown() map[string]time.Time
 }
 
-// source is what a pipeline reads, with a few more methods for the status and for checks.
+// source is a pipeline's source, with more methods for the status and for checks.
 type source interface {
 	replicator.Source
 	Stats() canal.Stats
@@ -109,7 +110,7 @@ func New(ctx context.Context, setup Setup, metrics *server.Metrics) (*Service, e
 	return newOn(store, setup, metrics)
 }
 
-// newOn creates the pipelines of a configuration that Define has completed, with an open store.
+// newOn creates the pipelines of a configuration with an open store. Define must have succeeded for the configuration.
 func newOn(store replicator.Store, setup Setup, metrics *server.Metrics) (*Service, error) {
 	s := &Service{Setup: setup, metrics: metrics, store: store, gone: newGone(setup.before)}
 	if err := s.connect(); err != nil {
@@ -160,7 +161,7 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 	log *slog.Logger) line {
 	own := clones(views)
 	var sourceOf func([]*replicator.View) (replicator.Source, error)
-	if mysql, is := from.(*canal.Source); is { // a log in Kafka has whole rows
+	if mysql, is := from.(*canal.Source); is { // records in Kafka always have whole rows
 		sourceOf = func(vs []*replicator.View) (replicator.Source, error) { return narrowed(mysql, tables, vs) }
 	}
 	return line{sink: sink, opened: opened, source: from, views: own, engine: pipeline.New(pipeline.Config{
@@ -182,18 +183,18 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 	})}
 }
 
-// serverID returns the replica id for the next source. The first is the configured one; the others are far apart from
-// it, because MariaDB disconnects the older of two replicas with the same id.
+// serverID returns the replica id for the next source. The first source has the configured id. The other ids are far
+// apart, because each source needs several. MariaDB disconnects the older of two replicas with the same id.
 func (s *Service) serverID() uint32 {
 	if s.Config.Source.ServerID == 0 {
 		return 0
 	}
-	const apart = 10_000 // more than the readers that one source ever has
+	const apart = 10_000 // more than the number of readers that a source ever opens
 	return s.Config.Source.ServerID + apart*uint32(len(s.lines.all()))
 }
 
-// Run runs every pipeline until stop is done and all have drained. Without views it also waits for stop, because the
-// next configuration may have some.
+// Run runs every pipeline until stop is done and all have drained. Without views, Run also waits for stop, because the
+// next configuration may have views.
 func (s *Service) Run(ctx, stop context.Context) error {
 	lines := s.lines.all()
 	errs := make([]error, len(lines))
@@ -214,9 +215,9 @@ func (s *Service) Run(ctx, stop context.Context) error {
 	return errors.Join(errs...)
 }
 
-// CatchUp returns nil once the named views (all, if none is named) include everything that was committed when it was
-// called, and pending comparisons with the source are done. If a view has failed, CatchUp returns an error once the
-// others are complete.
+// CatchUp returns nil once the named views (all, if none is named) include everything that was committed at the time of
+// the call. It also waits for their pending comparisons with the source. If a view has failed, CatchUp returns an error
+// once the others are complete.
 func (s *Service) CatchUp(ctx context.Context, views ...string) error {
 	if s.cluster != nil {
 		return s.catchUpInGroups(ctx, views)
@@ -239,7 +240,7 @@ func (s *Service) CatchUp(ctx context.Context, views ...string) error {
 		}
 		var err error
 		if f.at, err = latest(ctx, l.source); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("source%s: asking for its position: %w; `replicator check` says what is missing",
+			return fmt.Errorf("source%s: asking for its position: %w. `replicator check` shows what is missing",
 				inShard(l.source), err)
 		}
 		fences = append(fences, f)
@@ -259,13 +260,14 @@ func (s *Service) CatchUp(ctx context.Context, views ...string) error {
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("stopped before every view had caught up")
-	case len(failed) > 0: // an error of all views of a sink is reported once
+	case len(failed) > 0: // if all views of a sink have the same error, report it once
 		return errors.New(strings.Join(slices.Compact(failed), "\n"))
 	}
 	return nil
 }
 
-// handOn returns the views' state by source. Call it after Run has returned.
+// handOn returns the views' state by source or consumer group, for the next configuration. Call it after Run has
+// returned.
 func (s *Service) handOn() map[string]handedOn {
 	all := map[string]handedOn{}
 	for _, l := range s.lines.all() {
@@ -289,7 +291,7 @@ func (s *Service) handOn() map[string]handedOn {
 	return all
 }
 
-// SourceStats returns the sources' metrics, one for each pipeline, because each has its own reader.
+// SourceStats returns the sources' stats, one for each pipeline, because each pipeline has its own reader.
 func (s *Service) SourceStats(ctx context.Context) []server.SourceStats {
 	lines := s.lines.all()
 	all := make([]server.SourceStats, len(lines))
@@ -330,8 +332,8 @@ func (l line) stats(ctx context.Context) server.SourceStats {
 	return stats
 }
 
-// undrained returns the views that had an error when they were stopped. Their changes in flight may not be applied and
-// saved. A view that had not started had none in flight.
+// undrained returns the views that were being retried when they were stopped. Their changes in flight may not be
+// applied and saved. Views that had not started had no changes in flight.
 func (s *Service) undrained() (views []string) {
 	for _, l := range s.lines.all() {
 		for _, v := range l.Status(nil) {

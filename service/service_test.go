@@ -99,7 +99,7 @@ func TestNothingStaysOpenOfAConfigurationThatCanNotRun(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "a bad certificate") || closed != 1 {
 		t.Errorf("it says %v, and closed %d sinks", err, closed)
 	}
-	store, err := openStore(t.Context(), cfg) // nobody holds its lock
+	store, err := openStore(t.Context(), cfg) // the store's lock is free
 	if err == nil {
 		err = store.Close()
 	}
@@ -108,7 +108,7 @@ func TestNothingStaysOpenOfAConfigurationThatCanNotRun(t *testing.T) {
 	}
 }
 
-// closing is a sink that is only closed.
+// closing is a sink that counts its closes.
 type closing struct{ closed *int }
 
 func (closing) Open(context.Context, string, []*replicator.View) (replicator.Target, error) {

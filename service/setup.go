@@ -18,28 +18,28 @@ import (
 	"replicator/view"
 )
 
-// Setup is a configuration and the way to open its sinks. Everything in this package starts with it.
+// Setup is a configuration with the function that opens its sinks. Everything in this package starts with a Setup.
 type Setup struct {
 	Config   *config.Config
 	Log      *slog.Logger
 	OpenSink func(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error)
 
-	before map[string]handedOn // by source or consumer group: the views' state under the previous configuration
+	before map[string]handedOn // by source or consumer group: the state from the previous configuration's run
 }
 
-// handedOn is the state that a new configuration takes over in addition to the saved state.
+// handedOn is the state that a new configuration takes over from the previous one, in addition to the saved state.
 type handedOn struct {
-	shown  map[string]time.Time // by view: up to when it was complete
+	shown  map[string]time.Time // by view: until when it was complete
 	paused []string
 }
 
-// InvalidError means that a configuration or a request can't be carried out as written. Nothing was started.
+// InvalidError means that a configuration or a request is invalid. Nothing was started or changed.
 type InvalidError struct{ Err error }
 
 func (e InvalidError) Error() string { return e.Err.Error() }
 func (e InvalidError) Unwrap() error { return e.Err }
 
-// Define fills in the fingerprint of each view's definition and checks that all views compile.
+// Define sets the fingerprint of each view's definition. It returns an InvalidError if a view doesn't compile.
 func Define(cfg *config.Config) error {
 	if _, err := compile(cfg, cfg.Views, cfg.Tables); err != nil {
 		var at *view.KeyError
@@ -86,17 +86,17 @@ func (s Setup) source(shard config.Shard, tables []replicator.Table) (*canal.Sou
 	return NewSource(shard, tables, nil, s.Log, 0)
 }
 
-// NewSource returns the source of one shard, which delivers the given tables. The DSN's readTimeout also bounds how
-// long the binlog connection may be silent; heartbeats come often enough for it. serverID is the replica id of the
-// first reader, and further readers count up from it; 0 means a random id. layouts stores the tables' layouts that
-// saved positions refer to; nil if no position of the source is saved.
+// NewSource returns the source of one shard, which delivers the given tables. If the DSN has a readTimeout, it also
+// limits how long the binlog connection may be silent, and heartbeats come three times as often. serverID is the
+// replica id of the first reader. Further readers count up from it; 0 means a random id. layouts stores the tables'
+// layouts that saved positions refer to; nil if no position of the source is saved.
 func NewSource(shard config.Shard, tables []replicator.Table, layouts replicator.Layouts, log *slog.Logger,
 	serverID uint32) (*canal.Source, error) {
 	c := canal.Config{Name: shard.Name, DSN: shard.DSN.Reveal(), Tables: tables, Layouts: layouts, ServerID: serverID,
 		Logger: log}
 	dsn, err := mysqldsn.Parse(c.DSN)
 	if err != nil {
-		return nil, fmt.Errorf("source %s: its dsn can't be read", shard.Name) // err may contain the DSN
+		return nil, fmt.Errorf("source %s: can't parse its dsn", shard.Name) // err may contain the DSN
 	}
 	if dsn.ReadTimeout > 0 {
 		c.ReadTimeout, c.Heartbeat = dsn.ReadTimeout, dsn.ReadTimeout/3
@@ -114,8 +114,8 @@ func ViewsOf(cfg *config.Config, sink string) []*replicator.View {
 	return views
 }
 
-// Feeds returns a function that reports whether a source of that name feeds the views. The name is a configured
-// shard's, or that of any partition of a configured topic.
+// Feeds returns a function that reports whether a source of that name feeds the views. The name belongs to a configured
+// shard or to a partition of a configured topic.
 func Feeds(cfg *config.Config) func(source string) bool {
 	if from := cfg.Source.Kafka; from != nil {
 		return func(source string) bool { return slices.Contains(from.Topics, kafka.TopicOf(source)) }
@@ -124,8 +124,9 @@ func Feeds(cfg *config.Config) func(source string) bool {
 	return func(source string) bool { return slices.Contains(names, source) }
 }
 
-// Partitions returns a function that lists the partitions of all configured topics. The function asks the brokers until
-// each topic's publisher has said how many partitions there are, which never changes.
+// Partitions returns a function that lists the partitions of all configured topics. The function asks the brokers each
+// time until every topic's publisher has recorded its number of partitions. That number never changes, so the function
+// then returns the same list.
 func Partitions(cfg *config.Config) func(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	var known []string
@@ -150,7 +151,7 @@ func Partitions(cfg *config.Config) func(ctx context.Context) ([]string, error) 
 	}
 }
 
-// clones copies views for one pipeline, which sets their fingerprints for its source's tables.
+// clones returns copies of views for one pipeline, which sets their fingerprints for its source's tables.
 func clones(views []*replicator.View) []*replicator.View {
 	own := make([]*replicator.View, len(views))
 	for i, v := range views {
@@ -175,7 +176,7 @@ func tablesOf(cfg *config.Config, shard config.Shard, views []*replicator.View) 
 	return tables, nil
 }
 
-// readBy sets which columns of a table the views need, which view reads each column, and which rows of other tables are
+// readBy sets a table's columns that the views need, the views that read each column, and the lookups of rows that are
 // joined with the table's rows.
 func readBy(t *replicator.Table, tables []replicator.Table, views []*replicator.View) (err error) {
 	if t.Columns, t.Optional, err = view.Columns(views, tables, t.Name); err != nil {
@@ -196,12 +197,13 @@ func readBy(t *replicator.Table, tables []replicator.Table, views []*replicator.
 	return nil
 }
 
-// fedBy reports whether the table itself feeds the view. Joined tables don't.
+// fedBy reports whether the table feeds the view. A table that is only joined doesn't feed it.
 func fedBy(v *replicator.View, table string) bool {
 	return slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table })
 }
 
-// lookupsOf returns the distinct lookups of the views that a table feeds, and the views of each lookup by its ID.
+// lookupsOf returns the distinct lookups of the views that a table feeds. joiners has the views of each lookup, by the
+// lookup's ID.
 func lookupsOf(views []*replicator.View, table string) (lookups []replicator.Lookup, joiners map[string][]string) {
 	joiners = map[string][]string{}
 	for _, v := range views {
@@ -221,7 +223,7 @@ func lookupsOf(views []*replicator.View, table string) (lookups []replicator.Loo
 	return lookups, joiners
 }
 
-// narrowed returns the server as a source of the same tables, with only the columns that some views need.
+// narrowed returns a source of the same server and tables that reads only the columns that the views need.
 func narrowed(server *canal.Source, tables []replicator.Table, views []*replicator.View) (replicator.Source, error) {
 	tables = slices.Clone(tables)
 	for i := range tables {
@@ -232,7 +234,7 @@ func narrowed(server *canal.Source, tables []replicator.Table, views []*replicat
 	return server.For(tables)
 }
 
-// valuesOf returns the values of a table's column role that views name.
+// valuesOf returns the values of a table's column role that the views' feeds name.
 func valuesOf(views []*replicator.View, table string) (values []string) {
 	for _, v := range views {
 		for _, f := range v.From {

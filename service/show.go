@@ -9,7 +9,8 @@ import (
 	"replicator/codec"
 )
 
-// bodies decodes rows for display. It maps tables to the codec of their bodies; a table without bodies has none.
+// bodies decodes rows for display. It has the codec of each table with bodies, by table name. A table without bodies
+// has none.
 type bodies map[string]*codec.Codec
 
 func newBodies(tables []replicator.Table) (bodies, error) {
@@ -27,8 +28,8 @@ func newBodies(tables []replicator.Table) (bodies, error) {
 	return b, nil
 }
 
-// show adds the decoded body or the row's columns to line. If the body can't be decoded, it adds the raw body and the
-// reason.
+// show adds the row's decoded body or its columns to line. If the body can't be decoded, show adds the raw body and the
+// reason instead.
 func (b bodies) show(line map[string]any, row *replicator.Row) {
 	c := b[row.Cell.Table]
 	if c == nil {
@@ -59,7 +60,8 @@ func (b bodies) show(line map[string]any, row *replicator.Row) {
 	line["body"] = body
 }
 
-// row returns a row's decoded body, or its columns, as JSON. If the body can't be decoded, it returns what show adds.
+// row returns a row's decoded body, or its columns, as JSON. If the body can't be decoded, it returns an object with
+// the raw body and the reason.
 func (b bodies) row(row *replicator.Row) json.RawMessage {
 	shown := map[string]any{}
 	if b.show(shown, row); len(shown) == 1 {
@@ -68,7 +70,7 @@ func (b bodies) row(row *replicator.Row) json.RawMessage {
 	return replicator.AppendJSON(nil, replicator.ObjectOf(shown))
 }
 
-// entry returns an entry as an object by field name. An entry that is a whole row is shown as the row.
+// entry returns an entry as an object by field name. An entry without fields has the whole row instead.
 func (b bodies) entry(view *replicator.View, e replicator.Entry) replicator.Object {
 	members := map[string]any{}
 	if e.Row != nil {
@@ -81,7 +83,7 @@ func (b bodies) entry(view *replicator.View, e replicator.Entry) replicator.Obje
 	}
 	for name, text := range map[string]string{"key": e.Key, "member": e.Member} {
 		for members[name] != nil || slices.ContainsFunc(view.Fields, func(f replicator.Field) bool { return f.Name == name }) {
-			name = "$" + name // a field already has the name
+			name = "$" + name // a field already has this name
 		}
 		if text != "" {
 			members[name] = text

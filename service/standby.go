@@ -20,10 +20,10 @@ import (
 // returns. A store in files, or a run with UntilCaughtUp, doesn't wait: hold returns an error.
 func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config, error) {
 	if r.store.Store != nil && r.storeAt == placeOf(cfg) && !r.store.isLost() {
-		return nil, nil // a reload keeps the store: another process would take over
+		return nil, nil // a reload keeps the store, so that no other process takes over
 	}
-	begins := r.store.Store == nil // if false, a reload names another store, which must answer
-	taken := r.store.isLost()      // another process took the store: then hold waits even for a store that doesn't answer
+	begins := r.store.Store == nil // if false, a reload configures another store, which must answer
+	taken := r.store.isLost()      // if true, hold waits even for a store that doesn't answer
 	err := r.release()
 	if err == nil || taken {
 		err = r.open(stop, cfg)
@@ -44,7 +44,7 @@ func placeOf(cfg *config.Config) config.Checkpoint {
 	return place
 }
 
-// open opens the store of a configuration, or returns who holds it.
+// open opens the store of a configuration. If another process holds the store, the error says which one.
 func (r *Runner) open(ctx context.Context, cfg *config.Config) (err error) {
 	if r.store, err = hold(ctx, cfg); err != nil {
 		return err
@@ -62,7 +62,8 @@ func (r *Runner) release() error {
 	return err
 }
 
-// standBy waits for the store as described at hold. why says who has the store, or why it can't be reached.
+// standBy waits until the store is free. It returns a new configuration if a signal brings one. why is the reason to
+// wait: which process has the store, or why the store can't be reached.
 func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (next *config.Config, err error) {
 	if err := r.listen(cfg.HTTP); err != nil {
 		return nil, notStartedError{err}
@@ -85,7 +86,7 @@ func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (n
 		if s.because(err) {
 			r.Log.Info("standing by: " + s.reason())
 		}
-		if !errors.Is(err, checkpoint.ErrLocked) { // for the lock, the server has already waited
+		if !errors.Is(err, checkpoint.ErrLocked) { // after ErrLocked, the server has already waited for the lock
 			_ = pause.For(waiting, retakeEvery) // the loop checks waiting next
 		}
 	}
@@ -100,7 +101,7 @@ func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (n
 // retakeEvery is the interval at which a standby retries a store that doesn't answer.
 const retakeEvery = 500 * time.Millisecond
 
-// standby answers requests in a process that waits to take over.
+// standby answers requests while this process waits to take over.
 type standby struct {
 	cfg *config.Config
 
@@ -108,7 +109,7 @@ type standby struct {
 	why string
 }
 
-// because records why the process waits, and reports whether the reason is new.
+// because records why the process waits. It reports whether the reason is new.
 func (s *standby) because(err error) (news bool) {
 	why := "the checkpoint store can't be reached: " + err.Error()
 	var locked *checkpoint.LockedError
@@ -128,8 +129,8 @@ func (s *standby) reason() string {
 	return s.why
 }
 
-// Status implements server.Controller. The progress of views comes from what the other process saved. Views without
-// saved progress are listed, too.
+// Status implements server.Controller. The positions are those that the other process has saved. Views without a saved
+// position are listed, too.
 func (s *standby) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	views, err := SavedStatus(ctx, s.cfg)
 	if err != nil {
@@ -149,7 +150,8 @@ func standingBy(reason string) error {
 	return fmt.Errorf("%w: %s; ask that one", server.ErrStandby, reason)
 }
 
-// Wait implements server.Controller. It waits until this process takes over; the front then asks the running service.
+// Wait implements server.Controller. It waits until this process takes over. Then the Front repeats the request with
+// the running service.
 func (s *standby) Wait(ctx context.Context, _ server.Fence, _ []string) error {
 	<-ctx.Done()
 	return fmt.Errorf("%w; %w: %s", context.Cause(ctx), server.ErrStandby, s.reason())

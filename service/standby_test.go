@@ -19,7 +19,7 @@ var unreachable = strings.Replace(cellViews, `path = "state"`,
 
 var locked = &checkpoint.LockedError{Store: "checkpoints", Holder: "connection 7 from 192.0.2.1:4711"}
 
-// A standby lists its views, and who runs, whether or not it can read how far they are.
+// A standby lists its views and names the process that runs, even if the store doesn't answer.
 func TestAStandbySaysWhoRuns(t *testing.T) {
 	for name, text := range map[string]string{"a store": cellViews, "a store that does not answer": unreachable} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAStandbyRefusesWhatChangesSomething(t *testing.T) {
 	}
 }
 
-// Who waits for a fence at a standby is answered once that has taken over.
+// A wait for a fence at a standby is answered after the standby has taken over.
 func TestAFenceIsWaitedForThroughATakeover(t *testing.T) {
 	s := &standby{cfg: configured(t, cellViews)}
 	s.because(locked)
@@ -82,8 +82,8 @@ func TestAFenceIsWaitedForThroughATakeover(t *testing.T) {
 	asked(t, "the pipeline", f, "wait 1:1")
 }
 
-// A process that lost its store, or begins, stands by while the store does not answer. A run that is to end by itself
-// says so, and ends.
+// A process that starts, or has lost its store, stands by while the store doesn't answer. A run with UntilCaughtUp
+// returns an error instead.
 func TestAStoreThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 	cfg := configured(t, unreachable)
 	cfg.HTTP.Listen = ""

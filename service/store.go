@@ -19,7 +19,7 @@ func openStore(ctx context.Context, cfg *config.Config) (replicator.Store, error
 // held is a store that is open for writing.
 type held struct {
 	replicator.Store
-	lost <-chan struct{} // closed once another process holds the store; nil: that can't happen
+	lost <-chan struct{} // closed once another process has taken the store; nil: that can't happen
 }
 
 func (h held) isLost() bool {
@@ -31,7 +31,7 @@ func (h held) isLost() bool {
 	}
 }
 
-// hold opens the checkpoint store for writing and watches for its loss.
+// hold opens and locks the checkpoint store for writing. The result tells when another process takes the store.
 func hold(ctx context.Context, cfg *config.Config) (held, error) {
 	c := cfg.Checkpoint
 	if c.Store != "mysql" {
@@ -66,7 +66,7 @@ func readStore(ctx context.Context, cfg *config.Config) (checkpoint.Reader, erro
 	return checkpoint.ReadFile(c.Path)
 }
 
-// storable reports why a run could not save in its store, as far as that can be known without a run.
+// storable returns an error if a run could not save in its store. It can't find every reason without a run.
 func storable(ctx context.Context, cfg *config.Config) error {
 	if c := cfg.Checkpoint; c.Store == "mysql" {
 		return checkpoint.UsableMySQL(ctx, c.DSN.Reveal(), c.Table)
@@ -74,13 +74,13 @@ func storable(ctx context.Context, cfg *config.Config) error {
 	return checkpoint.Usable(cfg.Checkpoint.Path)
 }
 
-// Checkpoints returns the saved checkpoints. There are none before the first run.
+// Checkpoints returns the saved checkpoints. Before the first run, it returns none.
 func Checkpoints(ctx context.Context, cfg *config.Config) ([]replicator.Checkpoint, error) {
 	return read(ctx, cfg, func(r checkpoint.Reader) ([]replicator.Checkpoint, error) { return r.Checkpoints(ctx) })
 }
 
-// EachLetter calls do with each dead letter of a view ("" for all views), whether or not a process runs. There are none
-// before the first run.
+// EachLetter calls do with each dead letter of a view ("" for all views), whether or not a process runs. Before the
+// first run, there are none.
 func EachLetter(ctx context.Context, cfg *config.Config, view string, do func(replicator.DeadLetter) error) error {
 	_, err := read(ctx, cfg, func(r checkpoint.Reader) (none struct{}, err error) {
 		for l, err := range r.List(ctx, view) {
@@ -96,7 +96,7 @@ func EachLetter(ctx context.Context, cfg *config.Config, view string, do func(re
 	return err
 }
 
-// lettersByCell returns the dead letters of a view as they are shown.
+// lettersByCell returns the dead letters of a view by cell, in the form that commands show.
 func lettersByCell(ctx context.Context, cfg *config.Config, view string) (map[replicator.Cell][]server.Letter, error) {
 	letters := map[replicator.Cell][]server.Letter{}
 	return letters, EachLetter(ctx, cfg, view, func(l replicator.DeadLetter) error {
@@ -105,7 +105,8 @@ func lettersByCell(ctx context.Context, cfg *config.Config, view string) (map[re
 	})
 }
 
-// Groups groups the dead letters of a view ("" for all views) by their reason, whether or not a process runs.
+// Groups returns the dead letters of a view ("" for all views), grouped by their reason. A process may run at the same
+// time.
 func Groups(ctx context.Context, cfg *config.Config, view string) ([]server.LetterGroup, error) {
 	ended := errors.New("no more are wanted")
 	return GroupLetters(func(yield func(replicator.DeadLetter, error) bool) {
@@ -125,7 +126,7 @@ func countLetters(ctx context.Context, cfg *config.Config) (map[string]int, erro
 	return read(ctx, cfg, func(r checkpoint.Reader) (map[string]int, error) { return r.Count(ctx) })
 }
 
-// read returns what the store has; nothing before the first run.
+// read calls what with the store opened for reading. Before the first run, it returns a zero result.
 func read[T any](ctx context.Context, cfg *config.Config, what func(checkpoint.Reader) (T, error)) (all T, err error) {
 	r, err := readStore(ctx, cfg)
 	if errors.Is(err, checkpoint.ErrNoState) {

@@ -16,19 +16,19 @@ import (
 	"replicator/config"
 )
 
-// Where a Tail can start.
+// The positions where a Tail can start.
 const (
 	Latest   = "latest"
 	Earliest = "earliest"
 )
 
-// Tail prints the changes of the sources as JSON lines as they are read. Lines of several sources may be interleaved;
-// each names its source.
+// Tail prints changes of the sources as JSON lines while it reads them. With several sources, their lines are
+// interleaved and each line has the source's name.
 type Tail struct {
 	Setup
-	View  *replicator.View // print what this view would receive; nil: print the changes
+	View  *replicator.View // print the entries that this view would get; nil: print the changes themselves
 	From  string           // Latest or Earliest
-	Limit int              // the maximum number of lines; 0: none
+	Limit int              // the maximum number of lines; 0: no limit
 
 	mu    sync.Mutex // guards the fields below
 	out   *bufio.Writer
@@ -40,7 +40,7 @@ type tailing struct {
 	*Tail
 	shard     config.Shard
 	reader    replicator.Reader
-	evaluator replicator.Evaluator // nil: print bodies
+	evaluator replicator.Evaluator // evaluates Tail.View; nil: print bodies
 	bodies    bodies
 	missing   absences
 }
@@ -48,7 +48,8 @@ type tailing struct {
 // errEnough ends a tail that has printed the requested number of lines.
 var errEnough = errors.New("enough")
 
-// Run prints changes from the latest or the earliest position on, until ctx is done or Limit lines are printed.
+// Run prints changes, starting at the latest or the earliest position. It returns when ctx is done or Limit lines are
+// printed.
 func (t *Tail) Run(ctx context.Context, out io.Writer) error {
 	if err := readsTables(t.Config, "tail"); err != nil {
 		return err
@@ -97,7 +98,7 @@ func (t *Tail) follow(ctx context.Context, shard config.Shard) (err error) {
 	return errors.Join(err, one.reader.Close())
 }
 
-// source opens the source to read: the tables that feed the view, or all tables with all columns.
+// source returns the shard's source. It has the tables that feed the view, or all tables with all columns.
 func (t *tailing) source() (*canal.Source, error) {
 	if t.View == nil {
 		tables := t.Config.ShardTables(t.shard)
@@ -120,18 +121,18 @@ func (t *tailing) source() (*canal.Source, error) {
 	return t.Setup.source(t.shard, tables)
 }
 
-// Unlogged logs that changes are missing from the output, and continues. Nothing is stored that would be wrong without
-// them.
+// Unlogged logs that changes are missing from the output. It returns nil, so the tail continues: nothing is stored that
+// the missing changes would make wrong.
 func (t *tailing) Unlogged(table string, _ int64, err error) error {
 	t.missing.say(t.log(), table, err, time.Now())
 	return nil
 }
 
-// absences logs that changes of a table are missing: the first time at once, then once a minute with their number. A
-// log may have thousands of statements that don't say what they change.
+// absences logs that changes of a table are missing. It logs the first one at once, and then at most once a minute with
+// a count. A binlog may have thousands of statements that don't tell which rows they changed.
 type absences struct {
-	said  map[string]time.Time // when it was last logged, by table
-	quiet map[string]int       // how many since then
+	said  map[string]time.Time // by table: when the last line was logged
+	quiet map[string]int       // by table: how many changes were missing since then
 	last  map[string]error
 }
 
@@ -144,20 +145,20 @@ func (a *absences) say(log *slog.Logger, table string, err error, now time.Time)
 		a.quiet[table]++
 		return
 	}
-	log.Warn("changes are missing here", "table", table, "count", a.quiet[table]+1, "error", err)
+	log.Warn("changes are missing from this output", "table", table, "count", a.quiet[table]+1, "error", err)
 	a.said[table], a.quiet[table] = now, 0
 }
 
-// end logs the changes that were not logged yet.
+// end logs the count of missing changes that were not logged yet.
 func (a *absences) end(log *slog.Logger) {
 	for _, table := range slices.Sorted(maps.Keys(a.quiet)) {
 		if n := a.quiet[table]; n > 0 {
-			log.Warn("changes are missing here", "table", table, "count", n, "error", a.last[table])
+			log.Warn("changes are missing from this output", "table", table, "count", n, "error", a.last[table])
 		}
 	}
 }
 
-// log returns the program's logger. It adds the source if there are several.
+// log returns the program's logger. If there are several sources, the logger adds this one's name.
 func (t *tailing) log() *slog.Logger {
 	if t.shard.Name != "" {
 		return t.Log.With("source", t.shard.Name)
@@ -165,7 +166,7 @@ func (t *tailing) log() *slog.Logger {
 	return t.Log
 }
 
-// wholeRows requests all columns of the tables.
+// wholeRows makes the source read all columns of the tables.
 func (t *tailing) wholeRows(tables []replicator.Table) (err error) {
 	for i := range tables {
 		if tables[i].Body == "" {
@@ -176,7 +177,7 @@ func (t *tailing) wholeRows(tables []replicator.Table) (err error) {
 	return err
 }
 
-// Refer prints a line for each cell whose entries use the joined row that changed, as an update of that cell.
+// Refer prints a line for each cell that uses the changed joined row. The line shows an update of that cell.
 func (t *tailing) Refer(ctx context.Context, ref *replicator.Reference) error {
 	const page = 100
 	for after, more := "", t.View != nil; more; more = after != "" {
@@ -197,7 +198,8 @@ func (t *tailing) Refer(ctx context.Context, ref *replicator.Reference) error {
 	return nil
 }
 
-// joined completes a change whose entries also use joined rows: it reads all of them from the source, as they are now.
+// joined returns a change with the joined rows that the view needs. It reads the row and the joined rows from the
+// source, in their current state.
 func (t *tailing) joined(ctx context.Context, c *replicator.Change) (*replicator.Change, error) {
 	if t.View == nil || len(t.View.Joins) == 0 || c.Kind == replicator.Delete {
 		return c, nil
@@ -229,21 +231,21 @@ func (t *tailing) Change(ctx context.Context, c *replicator.Change) error {
 	if t.shard.Name != "" {
 		line["source"] = t.shard.Name
 	}
-	if c.Row == nil && c.Version == replicator.AnyVersion { // the row is not in the binlog, or not all of it
+	if c.Row == nil && c.Version == replicator.AnyVersion { // the binlog has no row for this change, or only part of it
 		line["version"] = nil
 	}
 	if t.evaluator != nil {
 		t.given(line, c)
 	} else if line["body"] = nil; c.Row != nil {
 		t.bodies.show(line, c.Row)
-		if c.Row.Err != nil { // the version may not be the row's
+		if c.Row.Err != nil { // the version may be wrong
 			line["error"] = c.Row.Err.Error()
 		}
 	}
 	return t.print(append(replicator.AppendJSON(nil, replicator.ObjectOf(line)), '\n'))
 }
 
-// print prints one line. It returns errEnough if that was the last.
+// print prints one line. It returns errEnough after the last line of the limit.
 func (t *Tail) print(line []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -259,7 +261,7 @@ func (t *Tail) print(line []byte) error {
 	return nil
 }
 
-// given adds what the view would receive.
+// given adds the entries that the view would get.
 func (t *tailing) given(line map[string]any, c *replicator.Change) {
 	line["view"] = t.View.Name
 	if c.Row == nil && c.Kind != replicator.Delete { // the pipeline would read this row from the source

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Thousands of statements that are logged as text are a few lines: the first one at once, then a count a minute.
+// Thousands of statements are logged as text. The tail prints only a few lines: one for the first statement, then a
+// count each minute.
 func TestStatementsLoggedAsTextAreCounted(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))

@@ -10,11 +10,11 @@ import (
 	"replicator/verify"
 )
 
-// The views of one sink agree because each change of a cell is applied to all of them in one step. A repair must keep
-// that property: if the log missed a change, all these views are wrong in the same way. So a repair writes the cell to
-// every view of the sink that is kept up together with the repaired one at that moment.
+// A pipeline applies each change of a cell to all views of its sink in one step, so that these views agree. A repair
+// must preserve this agreement. If the log missed a change, all these views are wrong in the same way. So a repair
+// writes the cell to every view that the pipeline keeps up together with the repaired view.
 
-// besides reports, from the marks of a sibling and of the view itself, whether both are kept up together.
+// besides reports whether a sibling and the view itself are kept up together. It gets the marks of both.
 type besides func(sibling, own replicator.Mark) bool
 
 // together opens a view and its siblings for a repair. It returns nil if the view has no siblings.
@@ -35,8 +35,9 @@ func (in *inspector) together(
 	return &verify.Together{Views: o.views, Reader: o.reader, Target: o.target, Evaluator: o.evaluator, Close: o.close}, nil
 }
 
-// siblings returns the views that a repair of this view also writes. Views that are fed from Kafka have none, because
-// each record belongs to one view. Topics of a changelog have none, because each is written separately.
+// siblings returns the other views that a repair of this view must also write. Views of a source in Kafka have no
+// siblings, because each record belongs to one view. Views in Kafka have none, because each topic is written
+// separately.
 func (in *inspector) siblings(
 	ctx context.Context, shard config.Shard, view *replicator.View, keptUp besides,
 ) (siblings []*replicator.View, err error) {
@@ -76,14 +77,14 @@ func (in *inspector) siblings(
 	}
 	defined, err := asMarked(ctx, o.source, kept, marks)
 	for i, v := range defined {
-		if mayLookAt(v, marks) == nil { // otherwise the process that keeps the sibling has another definition of it
+		if mayLookAt(v, marks) == nil { // otherwise the running process has another definition of the sibling
 			siblings = append(siblings, kept[i])
 		}
 	}
 	return siblings, err
 }
 
-// keptUp decides from the status of a running process which views are kept up together.
+// keptUp returns a besides that uses the running process's status: a sibling counts if it is kept up.
 func keptUp(running []replicator.ViewStatus) besides {
 	return func(sibling, _ replicator.Mark) bool {
 		return slices.ContainsFunc(running, func(s replicator.ViewStatus) bool { return s.View == sibling.View && s.KeptUp() })

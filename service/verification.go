@@ -15,22 +15,22 @@ import (
 	"replicator/verify"
 )
 
-// fenceTime is how long a verification waits until a view includes what was committed.
+// fenceTime is how long a verification waits until a view includes the latest commits.
 const fenceTime = time.Minute
 
-// Verification compares views with the source, whether or not a process keeps them up at the same time.
+// Verification compares views with the source. A process may keep the views up at the same time.
 type Verification struct {
 	Setup
-	Sample   float64 // share of the entities; 0: all
+	Sample   float64 // the share of entities to compare; 0: all
 	Rate     int     // cells a second; 0: no limit
 	Repair   bool
-	Listed   int // how many differences of each view the results name; 0: the first twenty
+	Listed   int // how many differences of each view the results list; 0: the first twenty
 	Progress func(view string, at verify.Progress)
-	Say      func(text string) // shows a fact that the operator needs to interpret the results
+	Say      func(text string) // shows the operator a fact that explains the results
 }
 
-// Run verifies views one after the other. If one can't be verified, Run still returns the results of the others. Once
-// ctx is done, it returns none.
+// Run verifies views one after the other. If a view can't be verified, Run still returns the results of the others,
+// with an error. Once ctx is done, it returns no results.
 func (v Verification) Run(ctx context.Context, names []string) (results []verify.Result, failed error) {
 	if err := asksTables(v.Config, "verify"); err != nil {
 		return nil, err
@@ -111,20 +111,21 @@ func (v Verification) shard(ctx context.Context, in *inspector, shard config.Sha
 	})
 }
 
-// fence returns a function that waits for the running process, if there is one. If the process that answers here stands
-// by, the progress is unknown: the error wraps server.ErrStandby.
+// fence returns a function that waits until the running process has applied the latest commits. It returns nil if no
+// process keeps the view. If the process at http.listen is a standby, the error wraps server.ErrStandby, because the
+// view's progress is unknown.
 func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Context) error, error) {
 	c := Client(v.Config)
 	running, err := c.Status(ctx)
 	i := slices.IndexFunc(running, func(s replicator.ViewStatus) bool { return s.View == o.view.Name })
 	switch {
-	case errors.Is(err, server.ErrNotRunning) || err == nil && i < 0: // the process may run to rebuild another view
+	case errors.Is(err, server.ErrNotRunning) || err == nil && i < 0: // it may only rebuild another view
 		return nil, nil
 	case err == nil && running[i].State == replicator.StateStandby:
 		return nil, standingBy(running[i].Error)
 	case err == nil && running[i].State == replicator.StatePaused:
 		return func(context.Context) error {
-			return fmt.Errorf("it differs from the source, and can't catch up: %w", replicator.ErrPaused)
+			return fmt.Errorf("the view differs from the source and can't catch up: %w", replicator.ErrPaused)
 		}, nil
 	}
 	return func(ctx context.Context) error {
@@ -140,11 +141,12 @@ func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Co
 	}, nil
 }
 
-// sayBehind reports how far behind a view is that no process keeps. Later commits count as differences.
+// sayBehind shows how far behind its source a view is while no process keeps it. Commits after the view's position
+// count as differences.
 func (v Verification) sayBehind(ctx context.Context, o *inspection) error {
 	saved, err := Checkpoints(ctx, v.Config)
 	if err != nil {
-		return nil // this error only prevents the report of the lag
+		return nil // without checkpoints, only this report is missing
 	}
 	i := slices.IndexFunc(saved, func(c replicator.Checkpoint) bool {
 		return c.View == o.view.Name && c.Source == o.source.Name()
@@ -160,19 +162,19 @@ func (v Verification) sayBehind(ctx context.Context, o *inspection) error {
 	end, _ := Place(latest)
 	switch shown := saved[i].Shown; {
 	case at == end:
-		v.Say(fmt.Sprintf("view %s includes all that was committed (%s)", o.view.Name, at))
+		v.Say(fmt.Sprintf("view %s includes everything that was committed (%s)", o.view.Name, at))
 	case shown.IsZero():
-		v.Say(fmt.Sprintf("view %s is at %s, and its source at %s: it lacks what was committed between the two", o.view.Name,
+		v.Say(fmt.Sprintf("view %s is at %s, its source at %s. The view lacks the commits in between", o.view.Name,
 			at, end))
 	default:
-		v.Say(fmt.Sprintf("view %s is at %s, and its source at %s: it lacks what was committed in the last %s", o.view.Name, at,
-			end, human.Duration(time.Since(shown))))
+		v.Say(fmt.Sprintf("view %s is at %s, its source at %s. The view lacks the commits of the last %s", o.view.Name,
+			at, end, human.Duration(time.Since(shown))))
 	}
 	return nil
 }
 
-// together opens a view for a repair with the siblings that the running process keeps up. If no process keeps the view,
-// the siblings are those that stopped at the same position.
+// together opens a view and its siblings for a repair. Its siblings are the views that the running process keeps up
+// together with it. If no process keeps the view, they are the views that stopped at the same position.
 func (v Verification) together(
 	ctx context.Context, in *inspector, shard config.Shard, view *replicator.View,
 ) (*verify.Together, error) {
@@ -187,7 +189,8 @@ func (v Verification) together(
 	return in.together(ctx, shard, view, beside)
 }
 
-// ofSource returns the status of views in the running process for one source only, because another source may be down.
+// ofSource returns a function that asks the running process for the status of views with one source only, because
+// another source may be down.
 func (v Verification) ofSource(source string) func(context.Context) ([]replicator.ViewStatus, error) {
 	return func(ctx context.Context) ([]replicator.ViewStatus, error) {
 		views, err := Client(v.Config).Status(ctx)

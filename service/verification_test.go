@@ -17,7 +17,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A verification that finds a view behind which stands with an error says that one, rather than that a minute has gone.
+// A view differs from the source because it has an error and can't catch up. The verification must report this error
+// instead of a timeout.
 func TestAVerificationOfAViewThatCantCatchUpSaysWhatIsWrongWithIt(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api/v1/status", func(w http.ResponseWriter, _ *http.Request) {
@@ -52,7 +53,7 @@ func TestAVerificationOfAViewThatCantCatchUpSaysWhatIsWrongWithIt(t *testing.T) 
 	}
 }
 
-// A repair may run where no process does: it then removes letters itself.
+// A repair can run while no process runs. Then it removes dead letters from the store itself.
 func TestALetterThatARepairEndsIsRemovedWithoutAProcess(t *testing.T) {
 	cfg := configured(t, twoShards)
 	v := Verification{Setup: Setup{Config: cfg, Log: slog.New(slog.DiscardHandler)}}
@@ -64,7 +65,7 @@ func TestALetterThatARepairEndsIsRemovedWithoutAProcess(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	raise() // nothing ever ran
+	raise() // there is no state yet
 	err := alone(t.Context(), v.Setup, nil)
 	if _, begun := os.Stat(cfg.Checkpoint.Path); err != nil || !errors.Is(begun, fs.ErrNotExist) {
 		t.Errorf("a state was begun: %v, %v", begun, err)

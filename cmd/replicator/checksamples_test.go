@@ -43,13 +43,13 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 	for _, want := range []string{
 		"warn  table cell: bodies: 1 of 4 sampled bodies are not json: ",
 		"warn  view mistyped: none of 3 sampled rows has e_mail, for email",
-		"warn  view misnamed: none of 4 sampled rows is one of cell.user; seen were users",
-		"warn  view index_users_phone: 1 values in 3 sampled rows can't be kept: phone: ",
-		"warn  view users: 1 values in 3 sampled rows can't be kept: username: ",
-		"warn  view nowhere: where is true of none of 3 sampled rows: nope == 1",
-		"warn  view summed: 1 values in 3 sampled rows can't be kept: phone: it is not a number",
+		"warn  view misnamed: none of 4 sampled rows belongs to cell.user; the rows belong to users",
+		"warn  view index_users_phone: 1 values in 3 sampled rows can't be stored: phone: ",
+		"warn  view users: 1 values in 3 sampled rows can't be stored: username: ",
+		"warn  view nowhere: none of 3 sampled rows satisfies where: nope == 1",
+		"warn  view summed: 1 values in 3 sampled rows can't be stored: phone: it is not a number",
 		"did you mean \"email\"?",
-		"there is a column: write `$ref_key`",
+		"the table has this column: write `$ref_key`",
 		"its column sort takes 3 characters, while column_name of the source takes",
 	} {
 		if !strings.Contains(out, want) {
@@ -87,9 +87,9 @@ codec = "json"
 		return "[views." + name + "]\nfrom = \"customers\"\nsink = \"main\"\nkind = \"index\"\nfields = [\"" + path +
 			"\"]\ncreate = true\n"
 	}
-	const hint = "→ there is a column: write `$email`"
+	const hint = "→ the table has this column: write `$email`"
 	l.configure(customers, view("by_email", "email"), view("by_phone", "phone"), view("right", "$email"))
-	if out := l.must("check"); strings.Count(out, "there is a column") != 1 || !strings.Contains(out, hint) ||
+	if out := l.must("check"); strings.Count(out, "the table has this column") != 1 || !strings.Contains(out, hint) ||
 		!strings.Contains(out, "warn  view by_email: email is looked for in data of table customers (") {
 		t.Errorf("before there are rows it says\n%s", out)
 	}

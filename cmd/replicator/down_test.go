@@ -59,7 +59,7 @@ fields = ["x"]
 	}
 	fails([]string{"view sum: ", "connection refused"}, "deadletters", "retry", "--view", "sum")
 	p.stop()
-	down := []string{"view v: sink cache: ", "is it running"}
+	down := []string{"view v: sink cache: ", "the server runs at this address"}
 	fails(down, "verify", "v")
 	fails(down, "explain", "v", "1")
 	r := fails(down, "explain", "--json", "v", "1")
@@ -72,7 +72,7 @@ fields = ["x"]
 
 	l.env["DSN"] = strings.Replace(l.env["DSN"], l.server.Addr(), redis.Addr(), 1)
 	for _, args := range [][]string{{"explain", "v", "1"}, {"tail"}} {
-		fails([]string{"source: ", "is it running"}, args...)
+		fails([]string{"source: ", "the server runs at this address"}, args...)
 	}
 }
 

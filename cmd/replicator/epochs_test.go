@@ -241,7 +241,7 @@ func TestARepairFromAReplicaIsRefused(t *testing.T) {
 			t.Errorf("verify at the replica: exit status %d\n%s%s", r.code, r.out, r.errors)
 		}
 		r := atReplica.run("verify", "--repair")
-		if r.code != exitFailed || strings.Count(r.errors, "it can't be repaired from the log of server") != 2 {
+		if r.code != exitFailed || strings.Count(r.errors, "it is kept up from another log, of server") != 2 {
 			t.Errorf("a repair at the replica: exit status %d\n%s%s", r.code, r.out, r.errors)
 		}
 		l.must("verify", "--repair")

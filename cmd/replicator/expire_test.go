@@ -55,7 +55,7 @@ expire = "24h"
 		}
 	}
 	l.must("verify")
-	if e := l.explains("things", "1"); e.Holds != "as expected" || !strings.Contains(e.Why, "its key has expired") {
+	if e := l.explains("things", "1"); e.Holds != "as expected" || !strings.Contains(e.Why, "they have expired") {
 		t.Errorf("explain: %+v", e)
 	}
 	l.exec("UPDATE thing SET n = 2 WHERE id = 1") // no view shows it

@@ -90,7 +90,7 @@ func TestTheEndInAnOutageSaysWhatIsLeft(t *testing.T) {
 	l.exec("INSERT INTO a VALUES (1, 1)")
 	l.reaches("v", "retrying")
 	p.stop()
-	if log := p.Log(); strings.Contains(log, "all that was in flight is applied") || !strings.Contains(log, "the next start does it") {
+	if log := p.Log(); strings.Contains(log, "all changes in flight are") || !strings.Contains(log, "next start") {
 		t.Errorf("the log says\n%s", log)
 	}
 }

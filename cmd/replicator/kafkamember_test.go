@@ -139,7 +139,7 @@ func TestViewsOfATopicAreVerifiedAndExplainedByTheTables(t *testing.T) {
 
 	bare := l.member("")
 	for _, args := range [][]string{{"verify", "users"}, {"explain", "users", keyText("a")}} {
-		if r := bare.run(args...); r.code != 2 || !strings.Contains(r.errors, "set dsn beside it") {
+		if r := bare.run(args...); r.code != 2 || !strings.Contains(r.errors, "Set dsn in [source]") {
 			t.Errorf("%v without a dsn: exit status %d: %s", args, r.code, r.errors)
 		}
 	}

@@ -91,12 +91,12 @@ func TestARepairAtAMemberTakesNothingOfAnotherOriginAway(t *testing.T) {
 	views := []string{"users", "index_users_email", "names"}
 	one := l.memberOfShards(`dsn = "${DSN}"`)
 	for _, args := range [][]string{{"verify", "--repair"}, {"verify"}} {
-		if r := one.run(append(args, views...)...); r.code != 1 || !strings.Contains(r.errors, "holds those of shard a") {
+		if r := one.run(append(args, views...)...); r.code != 1 || !strings.Contains(r.errors, "has cells of shard a") {
 			t.Errorf("%v with a dsn without a name: exit status %d: %s%s", args, r.code, r.out, r.errors)
 		}
 	}
 	out := one.run("check").out
-	if !strings.Contains(out, "verify and explain") || !strings.Contains(out, "holds those of shard b") {
+	if !strings.Contains(out, "verify and explain") || !strings.Contains(out, "has cells of shard b") {
 		t.Errorf("check says\n%s", out)
 	}
 	right("after a repair that was refused")
@@ -133,7 +133,7 @@ func TestARepairByOneOfTwoServersWithoutNamesIsRefused(t *testing.T) {
 	m := l.memberOfShards(`dsn = "${DSN}"`)
 	m.must("run", "--until-caught-up")
 	r := m.run("verify", "--repair", "users", "index_users_email", "names")
-	if r.code != 1 || !strings.Contains(r.errors, "it is not known which of them has a cell") {
+	if r.code != 1 || !strings.Contains(r.errors, "it is unknown which one has a cell") {
 		t.Errorf("exit status %d: %s%s", r.code, r.out, r.errors)
 	}
 	l.expect("SELECT email FROM users ORDER BY 1", "ada@x.org", "bob@x.org")

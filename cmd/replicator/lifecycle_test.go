@@ -87,7 +87,7 @@ func TestTheSecondSignalStopsAtOnce(t *testing.T) {
 		return as(code == 503 && strings.Contains(text, "stopping"), "not ready: "+text)
 	})
 	eventually(t, func() error { // what it logs comes through a pipe
-		return as(strings.Contains(p.Log(), "a second signal ends at once"), "the log says that it stops: "+p.Log())
+		return as(strings.Contains(p.Log(), "A second signal ends the program"), "the log says that it stops: "+p.Log())
 	})
 	eventually(t, func() error { // until the first is understood, the second may be taken for it
 		p.signal(syscall.SIGTERM)

@@ -39,7 +39,7 @@ func (p *process) refuses(why ...string) {
 			p.lab.t.Fatalf("the program ended:\n%s", p.Log())
 		}
 		for line := range strings.Lines(p.Log()[before:]) {
-			if strings.Contains(line, "can't be used: the old one goes on") {
+			if strings.Contains(line, "can't be used. The old one stays in use") {
 				for _, w := range why {
 					if !strings.Contains(line, w) {
 						return fmt.Errorf("%s\ndoesn't say %q", line, w)

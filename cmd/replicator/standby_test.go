@@ -323,7 +323,7 @@ func TestAProcessThatBeginsBeforeItsStoreDoes(t *testing.T) {
 	l.ready()
 	l.configure(strings.Replace(text, "${STORE}", "nobody@tcp(127.0.0.1:1)/app", 1))
 	p.signal(syscall.SIGHUP)
-	eventually(t, func() error { return as(strings.Contains(p.Log(), "the old one goes on"), "the reload is refused") })
+	eventually(t, func() error { return as(strings.Contains(p.Log(), "The old one stays"), "the reload is refused") })
 	l.ready()
 	l.caughtUp()
 	p.stop()

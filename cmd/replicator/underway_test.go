@@ -28,7 +28,7 @@ func TestARebuildThatIsUnderWayIsToldOfInOneWay(t *testing.T) {
 		t.Errorf("while it shows the earlier definition: %d %s", code, ready)
 	}
 	l.configure(source, program, mainSink, changed, slow)
-	if text := l.must("plan"); !strings.Contains(text, "a rebuild of it is under way, and goes on") {
+	if text := l.must("plan"); !strings.Contains(text, "a running rebuild continues") {
 		t.Errorf("planned:\n%s", text)
 	}
 	p.reread(3)
