@@ -17,9 +17,9 @@ func checkCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check configuration, connections, grants, binlog settings, retention and target tables",
-		Long: `Checks everything that a run needs, and prints a line for each check, with the fix where one fails.
-It also tries a few hundred rows of each table: whether their bodies can be decoded, whether they have
-what the views' paths name, and whether values of bodies fit the columns of MySQL tables.
+		Long: `Checks everything that a run needs and prints a line for each check, with a fix for each failure.
+It tries a few hundred rows of each table: whether their bodies can be decoded, whether they have the
+properties and columns that the views name, and whether values of bodies fit the columns of MySQL tables.
 Exit status: 0 if a run would start, 1 if not, 2 if the configuration itself is wrong.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return check(cmd.Context(), o, cmd.OutOrStdout(), asJSON) },
@@ -48,7 +48,7 @@ func check(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 	return report(out, findings, asJSON)
 }
 
-// report prints findings. It returns an error if there are failures.
+// report prints findings. It returns an error if any of them is a failure.
 func report(out io.Writer, findings []replicator.Finding, asJSON bool) error {
 	failed := 0
 	type line struct {

@@ -19,11 +19,11 @@ import (
 )
 
 func checkpointCommand(o *options) *cobra.Command {
-	cmd := &cobra.Command{Use: "checkpoint", Short: "Show, set, reset or forget how far views have come"}
+	cmd := &cobra.Command{Use: "checkpoint", Short: "Show, set, reset or forget the positions of views"}
 	return groupOf(cmd, checkpointShow(o), checkpointSet(o), checkpointReset(o), checkpointForget(o))
 }
 
-// groupOf makes cmd a group of commands, which prints its help.
+// groupOf adds subcommands to cmd and returns it. cmd itself only prints its help.
 func groupOf(cmd *cobra.Command, all ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -90,15 +90,15 @@ func checkpointSet(o *options) *cobra.Command {
 	yes, pos, source := false, "", ""
 	cmd := &cobra.Command{
 		Use:   "set --pos FILE:POS [VIEW…]",
-		Short: "Go on from another place in the binlog",
-		Long: `Sets the position of the named views (all, if none is named). Everything between the old position
-and a later new one is skipped: rebuild the views afterwards, unless you know that none of their rows
-changed there. An earlier position is harmless. If the source is sharded, --source names the shard
-whose binlog it is.
+		Short: "Continue from another position in the binlog",
+		Long: `Sets the position of the named views (all, if none is named). A later position skips all changes
+before it. Rebuild the views afterwards, unless you know that none of their rows changed there. An
+earlier position is harmless. If the source is sharded, --source names the shard whose binlog the
+position belongs to.
 The program must not be running.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if pos == "" {
-				return usageError{errors.New("--pos FILE:POS is missing; see `replicator checkpoint set --help`")}
+				return usageError{errors.New("--pos FILE:POS is missing. See `replicator checkpoint set --help`")}
 			}
 			question := "Set the position of %s to " + strings.ReplaceAll(pos, "%", "%%") + "?"
 			return withPositions(cmd, o, names, yes, question, func(p *service.Positions, ctx context.Context) error {
@@ -117,15 +117,15 @@ func checkpointReset(o *options) *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
 		Use:   "reset [VIEW…]",
-		Short: "Forget how far views have come: the next run begins as [source] start says",
+		Short: "Forget the positions of views, so that the next run starts as [source] start says",
 		Long: `Forgets the position of the named views (all, if none is named) in the checkpoint store and in the
-sinks. At the next run they begin as [source] start says: filled from offset zero, or from the
-earliest or the latest place in the binlog. What they hold stays, and so does what the sinks know of
-the versions of their cells: a fill corrects them in place, older versions that are replayed change
-nothing, and readers see no step back.
+sinks. [source] start decides how the views start at the next run: with a fill from offset zero, or at
+the earliest or the latest position of the binlog. The views keep their data, and the sinks still know
+the versions of their cells. So a fill corrects the cells in place, repeated older versions change
+nothing, and readers never see older data.
 The program must not be running.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			const question = "Forget the position of %s, so that the next run begins as [source] start says?"
+			const question = "Forget the position of %s, so that the next run starts as [source] start says?"
 			return withPositions(cmd, o, names, yes, question, (*service.Positions).Reset)
 		},
 	}
@@ -138,23 +138,24 @@ func checkpointForget(o *options) *cobra.Command {
 	yes, data := false, false
 	cmd := &cobra.Command{
 		Use:   "forget VIEW…",
-		Short: "Forget everything about views: positions, and what the sinks know of their cells",
-		Long: `Forgets the position of the named views, and what the sinks know of the versions of their cells, as
-if they had never been kept. What the views hold stays until it is written again. At the next run
-they begin as [source] start says. Until they have caught up readers may see the past: with
-start = "earliest" what the binlog says from its beginning, deleted rows included; counters begin at zero.
-To correct a view, use reset. forget is for views of a version or a configuration that must leave no
-trace.
-With --data what a view left in its sink goes, too, after it was shown. The file need not have the
-view any more. Of MySQL these are tables that the program made, and no others; of Redis the keys that
-its records name, of Elasticsearch the view's indexes. A Kafka topic stays.
+		Short: "Forget everything about views: their positions and their cells' versions in the sinks",
+		Long: `Forgets the position of the named views and the versions of their cells in the sinks, as if the views
+had never existed. The views' data stays until it is written again. [source] start decides how the
+views start at the next run. Until they have caught up, readers may see older data. With
+start = "earliest", they see everything that the binlog has from its beginning, including deleted rows,
+and counters start at zero.
+To correct a view, use reset. Use forget for views of an old version or configuration that must leave
+no trace.
+--data also removes what a view left in its sink, after showing it to you. The view need not be in the
+file. In MySQL it removes only tables that the program created, in Redis the keys that the program's
+records name, and in Elasticsearch the view's indexes. A Kafka topic stays.
 The program must not be running.`,
 		Args: o.someViews,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if data {
 				return forgetData(cmd, o, names, yes)
 			}
-			const question = "Forget all that is known of %s? Readers may see the past at the next run."
+			const question = "Forget everything about %s? Readers may see older data during the next run."
 			return withPositions(cmd, o, names, yes, question, (*service.Positions).Forget)
 		},
 	}
@@ -164,7 +165,8 @@ The program must not be running.`,
 	return cmd
 }
 
-// forgetData shows what views left in their sinks, and removes it after the operator has confirmed.
+// forgetData shows what views left in their sinks. After the operator has confirmed, it removes that and forgets the
+// views.
 func forgetData(cmd *cobra.Command, o *options, names []string, yes bool) (err error) {
 	setup, err := o.setup()
 	if err != nil {
@@ -185,14 +187,14 @@ func forgetData(cmd *cobra.Command, o *options, names []string, yes bool) (err e
 	if len(left) == 0 {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s left nothing in the sinks\n", namesOrAll(names))
 	}
-	question := "Remove that, and forget all that is known of " + namesOrAll(names) + "?"
+	question := "Remove this, and forget everything about " + namesOrAll(names) + "?"
 	if err := confirm(cmd, yes, question); err != nil {
 		return err
 	}
 	return p.Discard(cmd.Context())
 }
 
-// withPositions changes the positions of views after the operator has confirmed.
+// withPositions asks the operator to confirm, and then calls do to change the views' positions.
 func withPositions(cmd *cobra.Command, o *options, names []string, yes bool, question string,
 	do func(*service.Positions, context.Context) error) error {
 	setup, err := o.setup(names...)
@@ -218,11 +220,11 @@ func loadViews(o *options, names []string) (*config.Config, error) {
 	return cfg, hasViews(cfg, names)
 }
 
-// hasViews checks that the configuration has the named views.
+// hasViews returns an error if the configuration lacks one of the named views.
 func hasViews(cfg *config.Config, names []string) error {
 	for _, n := range names {
 		if cfg.View(n) == nil {
-			return usageError{fmt.Errorf("%s has no view %q; it has %s", cfg.File, n, strings.Join(viewNames(cfg), ", "))}
+			return usageError{fmt.Errorf("%s has no view %q, only %s", cfg.File, n, strings.Join(viewNames(cfg), ", "))}
 		}
 	}
 	return nil
@@ -243,18 +245,19 @@ func namesOrAll(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// confirm asks the operator, unless yes is set. It returns an error if there is no terminal.
+// confirm asks the operator and returns an error unless the answer is yes. With yes set, it doesn't ask. Without a
+// terminal, it returns an error.
 func confirm(cmd *cobra.Command, yes bool, question string) error {
 	if yes {
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return usageError{fmt.Errorf("%s Say --yes: there is no terminal to ask on", question)}
+		return usageError{fmt.Errorf("%s There is no terminal to ask on, so confirm with --yes", question)}
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
 	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-		return errors.New("not confirmed: nothing was changed")
+		return errors.New("not confirmed, so nothing was changed")
 	}
 	return nil
 }

@@ -22,11 +22,11 @@ import (
 func deadLettersCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deadletters",
-		Short: "List, show, retry or drop what could not be decoded or written",
+		Short: "List, show, retry or drop rows that could not be decoded or written",
 		Long: `A dead letter is a row that could not be decoded, or whose contribution to a view could not be
-written. The view goes on without it. It is kept until a newer version of the cell applies, or until
-it is retried or dropped. A dropped one is no longer listed, but the view still lacks the cell, and
-verify continues to count it.`,
+written. The view lacks the row's cell and continues with the others. The letter stays until a newer
+version of the cell applies, a retry succeeds, or you drop it. A dropped letter is no longer listed,
+but the view still lacks the cell, and verify still counts it.`,
 	}
 	return groupOf(cmd, deadLettersList(o), deadLettersShow(o), deadLettersRetry(o), deadLettersDrop(o))
 }
@@ -35,10 +35,10 @@ func deadLettersList(o *options) *cobra.Command {
 	l := letterList{}
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List dead letters: how many there are of each kind, or each of them",
-		Long: `Lists dead letters by view, table and reason, the most frequent first, with the id of one of each
-kind. --all lists each of them, oldest first, and so does --json. --limit shows that many, and
---after begins after the one with that id.`,
+		Short: "List dead letters, grouped by kind or one by one",
+		Long: `Lists dead letters by view, table and reason, with the most frequent kind first and the id of one
+letter of each kind. With --all or --json, it lists each dead letter, the oldest first. --limit limits
+their number, and --after starts after the letter with that id.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := loadViews(o, viewsNamed(l.view))
@@ -54,23 +54,23 @@ kind. --all lists each of them, oldest first, and so does --json. --limit shows 
 			return l.groups(cmd.Context(), cfg, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().BoolVar(&l.json, "json", false, "one JSON object per line, each dead letter")
-	cmd.Flags().BoolVar(&l.all, "all", false, "each dead letter")
-	cmd.Flags().IntVar(&l.limit, "limit", 0, "`N` of them at most; 0: no limit")
-	cmd.Flags().StringVar(&l.after, "after", "", "only those after the one with this `ID`")
-	cmd.Flags().StringVar(&l.view, "view", "", "only those of this `view`")
+	cmd.Flags().BoolVar(&l.json, "json", false, "list each dead letter, as one JSON object per line")
+	cmd.Flags().BoolVar(&l.all, "all", false, "list each dead letter")
+	cmd.Flags().IntVar(&l.limit, "limit", 0, "list at most `N` dead letters; 0: no limit")
+	cmd.Flags().StringVar(&l.after, "after", "", "only dead letters after the one with this `ID`")
+	cmd.Flags().StringVar(&l.view, "view", "", "only dead letters of this `view`")
 	_ = cmd.RegisterFlagCompletionFunc("view", o.completeView)
 	return cmd
 }
 
-// letterList holds the flags of a listing: which dead letters it shows, and how.
+// letterList has the flags of `deadletters list`.
 type letterList struct {
 	view, after string
 	limit       int // 0: no limit
 	all, json   bool
 }
 
-// groups lists dead letters grouped by reason.
+// groups prints the dead letters, grouped by reason.
 func (l letterList) groups(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	const most = 50
 	groups, err := service.Groups(ctx, cfg, l.view)
@@ -91,18 +91,18 @@ func (l letterList) groups(ctx context.Context, cfg *config.Config, out io.Write
 		return err
 	}
 	if len(groups) > most {
-		fmt.Fprintf(out, "and %s more; --all lists each dead letter\n", plural(len(groups)-most, "kind"))
+		fmt.Fprintf(out, "and %s more. --all lists each dead letter\n", plural(len(groups)-most, "kind"))
 	}
 	_, err = fmt.Fprintln(out, "\n"+remedy.File(cfg.Path).In("`replicator deadletters show "+groups[0].Example+
-		"` shows the row of one, `replicator deadletters list --all` each of them. Once the cause is fixed, "+
-		"`replicator deadletters retry --all` tries them again."))
+		"` shows the row of one letter, `replicator deadletters list --all` lists each. Once the cause is fixed, "+
+		"`replicator deadletters retry --all` retries them."))
 	return err
 }
 
-// errPageFull ends a listing at its limit.
+// errPageFull ends a listing when the limit is reached.
 var errPageFull = errors.New("the page is full")
 
-// each lists dead letters one by one.
+// each prints the dead letters one by one.
 func (l letterList) each(ctx context.Context, cfg *config.Config, out, errOut io.Writer) error {
 	var rows [][]string
 	n, last, begun := 0, "", l.after == ""
@@ -136,7 +136,7 @@ func (l letterList) each(ctx context.Context, cfg *config.Config, out, errOut io
 		}
 	}
 	if full {
-		fmt.Fprintf(errOut, "there are more: --after %s\n", last)
+		fmt.Fprintf(errOut, "there are more. To continue, use --after %s\n", last)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func showLetter(out io.Writer, l replicator.DeadLetter, asJSON bool) error {
 	return err
 }
 
-// viewsNamed returns view as a list, or nil if it is empty.
+// viewsNamed returns a list with view, or nil if view is "".
 func viewsNamed(view string) []string {
 	if view == "" {
 		return nil
@@ -186,7 +186,8 @@ func viewsNamed(view string) []string {
 	return []string{view}
 }
 
-// selection converts the arguments of retry and drop. They must name exactly one of ids, --view and --all.
+// selection converts the arguments of retry and drop. It returns an error unless exactly one of ids, --view and --all
+// is given.
 func selection(ids []string, view string, all bool) (server.Selection, error) {
 	ways := 0
 	for _, given := range []bool{len(ids) > 0, view != "", all} {
@@ -195,13 +196,13 @@ func selection(ids []string, view string, all bool) (server.Selection, error) {
 		}
 	}
 	if ways != 1 {
-		return server.Selection{}, usageError{errors.New("say which, by one of these: ids, --view VIEW, or --all")}
+		return server.Selection{}, usageError{errors.New("select dead letters in one way: ids, --view VIEW or --all")}
 	}
 	return server.Selection{IDs: ids, View: view, All: all}, nil
 }
 
 func deadLettersRetry(o *options) *cobra.Command {
-	return selecting(o, "retry", "Try dead letters again: their cells are read from the source and written again",
+	return selecting(o, "retry", "Retry dead letters: read their cells from the source and write them again",
 		func(cmd *cobra.Command, which server.Selection) error {
 			cfg, err := loadViews(o, viewsNamed(which.View))
 			if err != nil {
@@ -218,14 +219,14 @@ func deadLettersRetry(o *options) *cobra.Command {
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%d tried again, %d still dead\n", tried, left)
 			if left > 0 {
-				return errors.New(plural(left, "dead letter") + " left: `replicator deadletters list` says why")
+				return errors.New(plural(left, "dead letter") + " left. `replicator deadletters list` shows why")
 			}
 			return nil
 		})
 }
 
 func deadLettersDrop(o *options) *cobra.Command {
-	return selecting(o, "drop", "Drop dead letters: the views stay without these cells until a newer version comes",
+	return selecting(o, "drop", "Drop dead letters: the views lack these cells until a newer version comes",
 		func(cmd *cobra.Command, which server.Selection) error {
 			cfg, err := loadViews(o, viewsNamed(which.View))
 			if err != nil {
@@ -239,7 +240,7 @@ func deadLettersDrop(o *options) *cobra.Command {
 		})
 }
 
-// selecting returns a command that works on selected dead letters.
+// selecting returns a command that calls do with the dead letters that its arguments select.
 func selecting(o *options, name, short string, do func(*cobra.Command, server.Selection) error) *cobra.Command {
 	view, all := "", false
 	cmd := &cobra.Command{
@@ -253,8 +254,8 @@ func selecting(o *options, name, short string, do func(*cobra.Command, server.Se
 			return do(cmd, which)
 		},
 	}
-	cmd.Flags().StringVar(&view, "view", "", "those of this `view`")
+	cmd.Flags().StringVar(&view, "view", "", "all dead letters of this `view`")
 	_ = cmd.RegisterFlagCompletionFunc("view", o.completeView)
-	cmd.Flags().BoolVar(&all, "all", false, "all of them")
+	cmd.Flags().BoolVar(&all, "all", false, "all dead letters")
 	return cmd
 }

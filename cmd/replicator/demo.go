@@ -28,16 +28,16 @@ func demoCommand(*options) *cobra.Command {
 	kind := string(servers.MySQL)
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "See it work: a throwaway server, a writer, indexes being kept",
-		Long: `Starts a database server of its own in a temporary directory, creates the jogchat example in it, and
-keeps its 17 index and row tables while a writer adds, renames, deletes and archives users,
+		Short: "Watch replicator work with a temporary server and a writer",
+		Long: `Starts its own database server in a temporary directory and creates the jogchat example in it. It
+keeps the example's 17 index and row tables while a writer adds, renames, deletes and archives users,
 companies and schools. After a minute, or when you press q, it stops the writer, compares every
-table with the cells, says so, and removes all it made.`,
+table with the cells, prints the result, and removes everything that it created.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			k, err := servers.ParseKind(kind)
 			if err != nil || !k.IsSQL() {
-				return usageError{fmt.Errorf("--server %q: it is mysql, mariadb-10.11 or mariadb-11.8", kind)}
+				return usageError{fmt.Errorf("--server %q: use mysql, mariadb-10.11 or mariadb-11.8", kind)}
 			}
 			d.kind, d.out = k, cmd.OutOrStdout()
 			return d.run(cmd.Context())
@@ -49,7 +49,7 @@ table with the cells, says so, and removes all it made.`,
 	return cmd
 }
 
-// demo is one run of the demonstration.
+// demo is one run of `replicator demo`.
 type demo struct {
 	kind     servers.Kind
 	duration time.Duration
@@ -61,7 +61,7 @@ type demo struct {
 	writer *jogchat.Writer
 }
 
-// say writes a text in lines that fit the terminal.
+// say prints a text and breaks its lines to fit the terminal.
 func (d *demo) say(text string) {
 	columns, _ := newTerminal(d.out).size()
 	for _, line := range wrapped(text, columns) {
@@ -120,7 +120,7 @@ func (d *demo) prepare(ctx context.Context, server *servers.Server) error {
 	return nil
 }
 
-// demoConfig returns the example's configuration, with its variables replaced from env.
+// demoConfig writes the example's configuration file and loads it, with its variables set from env.
 func demoConfig(dir string, env map[string]string) (*config.Config, error) {
 	file := filepath.Join(dir, "replicator.toml")
 	if err := os.WriteFile(file, []byte(jogchat.Config), 0o600); err != nil {
@@ -129,7 +129,8 @@ func demoConfig(dir string, env map[string]string) (*config.Config, error) {
 	return config.Load(file, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, sinks.Types())
 }
 
-// show runs the writer and the program until the time is up or the user quits. Then it verifies the views.
+// show runs the writer and the program until the time is up or the user quits. Then it waits for the views and verifies
+// them.
 func (d *demo) show(ctx context.Context) error {
 	seen, enough := context.WithTimeout(ctx, d.duration)
 	defer enough()
@@ -146,7 +147,7 @@ func (d *demo) show(ctx context.Context) error {
 	for tick := time.NewTicker(screen.interval()); seen.Err() == nil; {
 		select {
 		case <-tick.C:
-			if f := d.frame(seen); seen.Err() == nil { // after a quit, it may lack values that were not read yet
+			if f := d.frame(seen); seen.Err() == nil { // after a quit, the frame may be incomplete
 				screen.draw(f)
 			}
 		case <-seen.Done():
@@ -155,7 +156,7 @@ func (d *demo) show(ctx context.Context) error {
 	}
 	writing.Wait()
 	screen.close()
-	d.say("The writer has stopped. Waiting until every view includes what it wrote …")
+	d.say("The writer has stopped. Waiting until every view includes its changes …")
 	err := d.app.CatchUp(context.WithoutCancel(ctx))
 	stopRun()
 	running.Wait()
@@ -165,7 +166,7 @@ func (d *demo) show(ctx context.Context) error {
 	return d.verify(context.WithoutCancel(ctx))
 }
 
-// write makes changes at the demo's rate until ctx is done.
+// write makes changes at the configured rate until ctx is done.
 func (d *demo) write(ctx context.Context) error {
 	tick := time.NewTicker(time.Second / time.Duration(max(1, d.rate)))
 	defer tick.Stop()
@@ -189,8 +190,8 @@ func (d *demo) verify(ctx context.Context) error {
 	if len(report.Differences) > 0 {
 		return fmt.Errorf("tables differ from the cells:\n%s", strings.Join(report.Differences, "\n"))
 	}
-	d.say(fmt.Sprintf("Verified: %d changes were written; all %d tables (%d rows) hold exactly what the newest cells say.",
+	d.say(fmt.Sprintf("Verified: %d changes were written. All %d tables (%d rows) match the newest cells.",
 		d.writer.Written(), report.Tables, report.Rows))
-	d.say("The server and its data are removed again. Next: README.md, \"Quick start\".")
+	d.say("The server and its data will be removed now. Next: README.md, \"Quick start\".")
 	return nil
 }

@@ -19,25 +19,27 @@ func explainCommand(o *options) *cobra.Command {
 	var values, group []string
 	cmd := &cobra.Command{
 		Use:   "explain VIEW {KEY | --value VALUE | --group VALUE}",
-		Short: "Show one entity, who is listed under a value, or what makes a sum, and why the view differs",
+		Short: "Show one entity, a value's entities, or a sum's cells, and why the view differs",
 		Long: `Shows one entity: the newest row of each of its cells in the source, the rows that are joined with
-it, what the view should hold of it, what the sink holds instead, which version the sink applied
-last, and the entity's dead letters.
-KEY is as listings show it: 32 hexadecimal digits or a UUID for 16 bytes; the parts of a key of
-several columns are joined by ":".
+it, the entries that the view should have, the entries that it has instead, the version that the sink
+applied last, and the entity's dead letters.
+KEY has the form that listings show: 32 hexadecimal digits or a UUID for 16 bytes. If the key has
+several columns, join its parts with ":".
 
-Of an index, --value shows who is listed under a value. Of a counter or a ranking, --group shows
-which cells make a sum, with their amounts. The first 50 cells are shown, with what the source says
-of each. Where an index has several fields, or a group several columns, the flag is repeated, or the
-values are joined by ":" as keys are. In Redis the values are those of the key's template, and in a
-ranking also those of its member. What makes a sum is looked for in all that the sink remembers.`,
+For an index, --value shows the entities that are listed under a value. For a counter or a ranking,
+--group shows the cells that make up a sum, with their amounts. At most 50 cells are shown, each with
+its state in the source. If an index has several fields, or a group several columns, repeat the flag, or
+join the values with ":" as in keys. In Redis the values are those of the key's template and, for a
+ranking, also those of its member. For --group, the program searches all states in the sink.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			listed := len(values)+len(group) > 0
 			switch {
 			case len(values) > 0 && len(group) > 0:
-				return usageError{errors.New("--value is for an index, --group for a counter or a ranking: name one of them")}
+				return usageError{errors.New("--value is for an index, --group is for a counter or a ranking. " +
+					"Use only one of them")}
 			case len(args) == 1 && !listed:
-				return usageError{errors.New("name a key behind the view, or --value of an index, or --group of a counter or ranking")}
+				return usageError{errors.New("a KEY is missing after the view. " +
+					"For an index use --value, for a counter or a ranking --group")}
 			case listed:
 				return cobra.ExactArgs(1)(cmd, args)
 			}
@@ -77,13 +79,15 @@ ranking also those of its member. What makes a sum is looked for in all that the
 		},
 	}
 	cmd.ValidArgsFunction = o.completeView
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line; a listing begins with a summary")
-	cmd.Flags().StringArrayVar(&values, string(service.ByValue), nil, "of an index: who is listed under this value")
-	cmd.Flags().StringArrayVar(&group, string(service.ByGroup), nil, "of a counter or a ranking: what makes this sum")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line; listings begin with a summary")
+	cmd.Flags().StringArrayVar(&values, string(service.ByValue), nil,
+		"for an index: show the entities that are listed under this value")
+	cmd.Flags().StringArrayVar(&group, string(service.ByGroup), nil,
+		"for a counter or a ranking: show the cells that make up this group's sum")
 	return cmd
 }
 
-// printListing prints a summary, a table of the cells, and the reasons of those that differ.
+// printListing prints a summary, a table of the cells, and an explanation of each cell that differs.
 func printListing(out io.Writer, found service.Listing, all []service.Explanation) error {
 	fmt.Fprintf(out, "view   %s, %s\n", found.View, found.Place)
 	if found.Shown != "" {
@@ -116,7 +120,7 @@ func printListing(out io.Writer, found service.Listing, all []service.Explanatio
 		return err
 	}
 	if found.Cells > len(all) {
-		fmt.Fprintf(out, "… and more: the first %d are shown\n", len(all))
+		fmt.Fprintf(out, "… there are more; the first %d are shown\n", len(all))
 	}
 	for _, e := range all {
 		if e.Holds != service.AsExpected {
@@ -127,7 +131,8 @@ func printListing(out io.Writer, found service.Listing, all []service.Explanatio
 	return nil
 }
 
-// listedRow returns a cell's row of a listing. It shows the source by what the view should hold.
+// listedRow returns a cell's row in a listing. Its last column has the entries that the view should have, according to
+// the source.
 func listedRow(e service.Explanation, sums bool) (row []string) {
 	should := make([]string, len(e.Expected))
 	for i, x := range e.Expected {
@@ -138,7 +143,7 @@ func listedRow(e service.Explanation, sums bool) (row []string) {
 	case !e.Exists:
 		said = "no such cell"
 	case said == "":
-		said = "nothing for the view"
+		said = "no entry in the view"
 	}
 	if sums {
 		row = append(row, string(e.Amount))
@@ -187,12 +192,12 @@ func printExplanation(out io.Writer, e service.Explanation) {
 	fmt.Fprintf(out, "because   %s\n\n", e.Why)
 }
 
-// printJoins prints the rows that an entity is joined with, and the condition that found each.
+// printJoins prints the rows that an entity is joined with, and the condition of each join.
 func printJoins(out io.Writer, joins []service.ExplainedJoin) {
 	for _, j := range joins {
 		where := ""
 		if j.Where != "" {
-			where = ", of which those count where " + j.Where
+			where = ", only rows where " + j.Where
 		}
 		fmt.Fprintf(out, "join      %s: %s%s\n", j.Join, j.Condition, where)
 		for _, r := range j.Rows {
@@ -206,10 +211,10 @@ func printJoins(out io.Writer, joins []service.ExplainedJoin) {
 		case j.Found == 0:
 			fmt.Fprintln(out, "          no row")
 		case j.Found > replicator.MaxJoined:
-			fmt.Fprintf(out, "          … and more than %d in all: the first %d are shown\n", replicator.MaxJoined,
+			fmt.Fprintf(out, "          … more than %d rows in total, the first %d are shown\n", replicator.MaxJoined,
 				len(j.Rows))
 		case j.Found > len(j.Rows):
-			fmt.Fprintf(out, "          … and more: the first %d of %d are shown\n", len(j.Rows), j.Found)
+			fmt.Fprintf(out, "          … the first %d of %d rows are shown\n", len(j.Rows), j.Found)
 		}
 	}
 }

@@ -13,9 +13,10 @@ func healthCommand(o *options) *cobra.Command {
 	ready := false
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Say whether the running process answers, for a container's health check",
-		Long: `Asks the running process, and exits 0 if it answers, or with --ready if every view runs and its lag is
-known; else 1, with the reason. It needs no shell and none of the file's secrets.`,
+		Short: "Report whether the running process answers, for a container's health check",
+		Long: `Asks the running process and exits with 0 if it answers. With --ready, every view must also run and
+its lag must be known. Otherwise it prints the reason and exits with 1. It needs neither a shell nor the
+file's secrets.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := o.loadToAsk()

@@ -25,24 +25,24 @@ const initExample = `  replicator init --source 'replicator:SECRET@tcp(127.0.0.1
   replicator init --source 'replicator:SECRET@tcp(127.0.0.1:3306)/app' \
     --sink redis://127.0.0.1:6379/0 --sink http://127.0.0.1:9200 > replicator.toml
 
-  # the password not in the list of processes, and only two tables looked at
+  # keep the password out of the list of processes, and read only two tables
   replicator init --source 'replicator:${DB_PASSWORD}@tcp(127.0.0.1:3306)/app' --table cell --table entities`
 
 func initCommand(*options) *cobra.Command {
 	var i initialization
 	cmd := &cobra.Command{
 		Use:   "init --source DSN",
-		Short: "Look at a source and print a commented starter configuration",
-		Long: `Looks at the tables of a database and at a few hundred rows of each, finds out which of them hold
-cells, events or plain rows, how bodies are written and which properties they have, and prints a
-configuration that works as it stands: each table's roles, likely views, and more of them as comments.
+		Short: "Read a source's tables and print a commented starter configuration",
+		Long: `Reads the tables of a database and a few hundred rows of each. It finds out which tables have cells,
+events or plain rows, how bodies are encoded, and which properties they have. Then it prints a
+configuration that works without changes: each table's roles, likely views, and more views as comments.
 
 Views are kept in the source's own database, or in the servers that --sink names: a Redis
 (redis://HOST:PORT/NUMBER), an Elasticsearch (http://HOST:PORT), a MySQL server (a DSN).
 
-The DSN has the form USER:PASSWORD@tcp(HOST:PORT)/DATABASE; SELECT is enough. ${NAME} in place of
-the password takes it from the environment. No password is printed: the configuration has
-${DB_PASSWORD}, ${REDIS_PASSWORD}, ${ELASTIC_PASSWORD}, ${SINK_PASSWORD}, or the ${NAME} that was given.`,
+The DSN has the form USER:PASSWORD@tcp(HOST:PORT)/DATABASE. The user needs only SELECT. To take the
+password from the environment, write ${NAME} instead of it. No password is printed: the configuration has
+${DB_PASSWORD}, ${REDIS_PASSWORD}, ${ELASTIC_PASSWORD}, ${SINK_PASSWORD}, or the given ${NAME}.`,
 		Example: initExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,12 +51,12 @@ ${DB_PASSWORD}, ${REDIS_PASSWORD}, ${ELASTIC_PASSWORD}, ${SINK_PASSWORD}, or the
 	}
 	cmd.Flags().StringVar(&i.source, "source", "", "the `DSN` of the source: USER:PASSWORD@tcp(HOST:PORT)/DATABASE")
 	cmd.Flags().StringArrayVar(&i.sinks, "sink", nil,
-		"keep views in the server of this `URL|DSN`; may be repeated, once for each type of server")
-	cmd.Flags().StringArrayVar(&i.tables, "table", nil, "look at this `table` only; may be repeated")
+		"keep views in the server at this `URL|DSN`; repeat the flag for other types of servers")
+	cmd.Flags().StringArrayVar(&i.tables, "table", nil, "read only this `table`; repeat the flag for more")
 	return cmd
 }
 
-// initialization holds the flags of init.
+// initialization has the flags of init.
 type initialization struct {
 	source string
 	sinks  []string
@@ -65,7 +65,7 @@ type initialization struct {
 
 func (i *initialization) run(ctx context.Context, out, errOut io.Writer) error {
 	if i.source == "" {
-		return usageError{errors.New("say which database to look at: replicator init --source " +
+		return usageError{errors.New("the database is missing. Use replicator init --source " +
 			"'USER:PASSWORD@tcp(HOST:PORT)/DATABASE'")}
 	}
 	dsn, variable, err := withPassword("--source", i.source, os.LookupEnv)
@@ -99,7 +99,7 @@ func (i *initialization) run(ctx context.Context, out, errOut io.Writer) error {
 	if db.Beyond > 0 {
 		looked = fmt.Sprintf("%d of %d tables", db.Looked(), db.Looked()+db.Beyond)
 	}
-	fmt.Fprintf(errOut, "looked at %s of %s; nothing was changed\n", looked, db.Name)
+	fmt.Fprintf(errOut, "read %s of %s; nothing was changed\n", looked, db.Name)
 	return nil
 }
 
@@ -111,7 +111,7 @@ func parseTargets(sinks []string) (targets []survey.Target, err error) {
 			return nil, usageError{fmt.Errorf("--sink: %w", err)}
 		}
 		if slices.ContainsFunc(targets, func(other survey.Target) bool { return other.Type == t.Type }) {
-			return nil, usageError{fmt.Errorf("--sink: two servers are of type %s: name one of each type, and "+
+			return nil, usageError{fmt.Errorf("--sink: two servers have type %s. Give one of each type, and "+
 				"add others to the file", t.Type)}
 		}
 		targets = append(targets, t)
@@ -119,8 +119,8 @@ func parseTargets(sinks []string) (targets []survey.Target, err error) {
 	return targets, nil
 }
 
-// lookAtTargets reads the databases of MySQL sinks that are not the source itself. A view must not use a table with
-// other content.
+// lookAtTargets adds the tables of MySQL sinks to targets, because a view must not use a table with other content. It
+// skips a sink that is the source's database.
 func lookAtTargets(ctx context.Context, targets []survey.Target, source string) ([]survey.Target, error) {
 	for i := range targets {
 		t := &targets[i]
@@ -138,11 +138,11 @@ func lookAtTargets(ctx context.Context, targets []survey.Target, source string) 
 	return targets, nil
 }
 
-// variablePassword matches a DSN with an environment variable instead of the password.
+// variablePassword matches a DSN that has an environment variable in place of the password.
 var variablePassword = regexp.MustCompile(`^[^:@/]*:(\$\{([A-Za-z_][A-Za-z0-9_]*)\})@`)
 
-// withPassword replaces the variable in a DSN by the password, and returns the variable's name. If the DSN contains the
-// password itself, the name is the one that the configuration will use.
+// withPassword returns the DSN with the password in place of its variable, and the variable's name. If the DSN has the
+// password itself, the name is the variable that the printed configuration will use.
 func withPassword(flag, dsn string, env func(string) (string, bool)) (full, variable string, err error) {
 	at := variablePassword.FindStringSubmatch(dsn)
 	if at == nil {
@@ -155,7 +155,7 @@ func withPassword(flag, dsn string, env func(string) (string, bool)) (full, vari
 	return strings.Replace(dsn, at[1], password, 1), at[2], nil
 }
 
-// codecStages returns the codecs to try for bodies: first those with at most one compression, then those with two.
+// codecStages returns the codecs to try for bodies. The first stage has at most one compression, the second has two.
 func codecStages() ([][]survey.Codec, error) {
 	layers := codec.Compressions()
 	stages := make([][]survey.Codec, 2)

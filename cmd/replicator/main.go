@@ -1,9 +1,9 @@
 // Command replicator keeps indexes and views of schemaless cells in MySQL, Redis and Elasticsearch. It reads the cells
 // from the binlog of a MySQL or MariaDB server. Each command has its own file, which parses arguments and prints
-// results; package service does the work. sink.go opens the sinks.
+// results. Package service does the work. sink.go opens the sinks.
 //
-// The exit status is 0 if the command is done, 1 if it failed at run time, and 2 after a usage or configuration error,
-// when nothing was started. It is 3 if verify found differences that remain.
+// The exit status is 0 if the command succeeded, and 1 if it failed at run time. It is 2 after a usage or configuration
+// error; nothing was started then. It is 3 if verify found differences that remain.
 package main
 
 import (
@@ -45,8 +45,8 @@ func main() {
 	os.Exit(profiled(func() int { return execute(os.Args[1:]) }))
 }
 
-// execute runs one command line. The first SIGINT or SIGTERM ends ctx, and the command decides how it stops. A second
-// one ends the program at once.
+// execute runs one command line and returns its exit status. The first SIGINT or SIGTERM ends ctx, and the command
+// decides how it stops. A second signal ends the program at once.
 func execute(args []string) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
@@ -71,20 +71,20 @@ func execute(args []string) int {
 }
 
 const longHelp = `replicator runs beside an application that writes schemaless cells (or plain rows) to MySQL or MariaDB.
-It follows the binlog, decodes each body, and keeps indexes and views of the newest cells in MySQL, Redis and
-Elasticsearch: version-checked, idempotent, and able to fill a new view while the site runs.
+It follows the binlog, decodes each body, and maintains indexes and views of the newest cells in MySQL, Redis and
+Elasticsearch. Writes are version-checked and idempotent, and a new view is filled while the site runs.
 
-  replicator demo                 see it work: throwaway servers, a writer, indexes being kept
-  replicator init --source DSN    look at your tables, and print a configuration to begin with
-  replicator check -c app.toml    is everything there that it needs?
-  replicator schema -c app.toml   the DDL of target tables that are missing
-  replicator run -c app.toml      run, until SIGINT or SIGTERM
-  replicator status -c app.toml   how far is each view, and what is wrong?`
+  replicator demo                 watch it work, with a temporary server and a writer
+  replicator init --source DSN    read your tables, and print a starter configuration
+  replicator check -c app.toml    check everything that a run needs
+  replicator schema -c app.toml   print the DDL of missing target tables
+  replicator run -c app.toml      run until SIGINT or SIGTERM
+  replicator status -c app.toml   show each view's state, lag and errors`
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "replicator COMMAND [-c FILE]",
-		Short:         "Keeps indexes and views of schemaless cells, from the binlog",
+		Short:         "Maintains indexes and views of schemaless cells, from the binlog",
 		Long:          longHelp,
 		Version:       versionText(),
 		SilenceErrors: true,
@@ -118,7 +118,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// complete adds the configuration file to the commands in errors, for cmd and its subcommands.
+// complete makes cmd and its subcommands add the configuration file to the commands that their errors recommend.
 func (o *options) complete(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.file.Err(run(cmd, args)) }
@@ -128,8 +128,8 @@ func (o *options) complete(cmd *cobra.Command) {
 	}
 }
 
-// refuseUnknown makes help, and commands that only have subcommands, refuse unknown subcommands. Cobra would print the
-// help of the parent command and exit with 0.
+// refuseUnknown makes a command with subcommands, and help, return an error for an unknown subcommand. By default,
+// Cobra would print the parent command's help and exit with 0.
 func refuseUnknown(cmd *cobra.Command) {
 	if cmd.HasSubCommands() {
 		cmd.Args = unknownCommand
@@ -146,7 +146,7 @@ func refuseUnknown(cmd *cobra.Command) {
 	}
 }
 
-// wrapArgs turns errors in arguments into usage errors.
+// wrapArgs makes cmd and its subcommands return a usageError if their arguments are wrong.
 func wrapArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -162,7 +162,8 @@ func wrapArgs(cmd *cobra.Command) {
 	}
 }
 
-// unknownCommand refuses words that are not a subcommand of cmd, and suggests the nearest one.
+// unknownCommand returns an error if there are args, because they are not a subcommand of cmd. The error suggests the
+// nearest subcommand.
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -184,7 +185,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	case near != "" && distance <= len(near)/2:
 		err = fmt.Errorf("%w: did you mean %q?", err, near)
 	case near != "":
-		err = fmt.Errorf("%w: there are %s", err, strings.Join(names, ", "))
+		err = fmt.Errorf("%w: use one of %s", err, strings.Join(names, ", "))
 	}
 	return usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
 }

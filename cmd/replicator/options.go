@@ -18,19 +18,19 @@ import (
 	"replicator/sinks"
 )
 
-// options holds the flags that every command has.
+// options has the flags that all commands share.
 type options struct {
 	config    string
 	logFormat string
 	logLevel  string
 
-	file remedy.File // the file that was read; "" before that
+	file remedy.File // the file that was loaded; "" before that
 }
 
-// load reads the configuration file. path says which one.
+// load loads the configuration file that path returns.
 func (o *options) load() (*config.Config, error) { return o.loadBy(config.Load) }
 
-// loadToAsk reads the configuration for a command that only asks the running process. It needs none of the file's
+// loadToAsk loads the configuration for a command that only asks the running process. It doesn't need the file's
 // secrets.
 func (o *options) loadToAsk() (*config.Config, error) { return o.loadBy(config.LoadToAsk) }
 
@@ -57,14 +57,14 @@ func (o *options) path() (string, error) {
 	if path == "" {
 		path = "replicator.toml"
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return "", usageError{errors.New("no configuration: there is no replicator.toml here and $REPLICATOR_CONFIG is not set; " +
-				"name the file with -c, or write one with `replicator init --source DSN > replicator.toml`")}
+			return "", usageError{errors.New("no replicator.toml exists here, and $REPLICATOR_CONFIG is not set. " +
+				"Name a file with -c, or write one with `replicator init --source DSN > replicator.toml`")}
 		}
 	}
 	return path, nil
 }
 
-// someViews checks the arguments of a command that needs at least one view.
+// someViews returns an error if names is empty. It is for commands that need at least one view.
 func (o *options) someViews(cmd *cobra.Command, names []string) error {
 	if len(names) > 0 {
 		return nil
@@ -73,11 +73,11 @@ func (o *options) someViews(cmd *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	return usageError{fmt.Errorf("name one or more views to %s; %s has %s", cmd.Name(), cfg.File,
+	return usageError{fmt.Errorf("name one or more views to %s. %s has %s", cmd.Name(), cfg.File,
 		strings.Join(viewNames(cfg), ", "))}
 }
 
-// completeViews completes the names of configured views that are not among the words yet.
+// completeViews completes the names of configured views. It omits views that the command line already has.
 func (o *options) completeViews(
 	_ *cobra.Command, words []string, _ string,
 ) ([]string, cobra.ShellCompDirective) {
@@ -116,7 +116,7 @@ func (o *options) setup(views ...string) (service.Setup, error) {
 func (o *options) logger() (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return nil, usageError{fmt.Errorf("--log-level is debug, info, warn or error, not %q", o.logLevel)}
+		return nil, usageError{fmt.Errorf("--log-level must be debug, info, warn or error, not %q", o.logLevel)}
 	}
 	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: o.readable}
 	format := o.logFormat
@@ -132,11 +132,11 @@ func (o *options) logger() (*slog.Logger, error) {
 	case "json":
 		return slog.New(slog.NewJSONHandler(os.Stderr, opts)), nil
 	}
-	return nil, usageError{fmt.Errorf("--log-format is human or json, not %q", o.logFormat)}
+	return nil, usageError{fmt.Errorf("--log-format must be human or json, not %q", o.logFormat)}
 }
 
-// readable formats durations for people, because JSON would show nanoseconds. It also adds the configuration file to
-// commands.
+// readable formats durations as text, because JSON would show nanoseconds. It also adds the configuration file to the
+// commands in log lines.
 func (o *options) readable(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindDuration:

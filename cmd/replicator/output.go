@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// printJSON prints one object per line.
+// printJSON prints objects as JSON, one per line.
 func printJSON[T any](w io.Writer, objects []T) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

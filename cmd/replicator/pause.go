@@ -14,17 +14,17 @@ import (
 
 func pauseCommand(o *options) *cobra.Command {
 	return askingCommand(o, "pause", "paused", server.Client.Pause, &cobra.Command{
-		Short: "Stop writing to views, until they are resumed",
-		Long: `Stops the named views where they are: nothing is written to them until they are resumed, or the
-program is started again. The other views go on. The running process does it (replicator run).`,
+		Short: "Stop writing to views until they are resumed",
+		Long: `Stops writing to the named views until they are resumed or the program is restarted. The other views
+continue. This command asks the running process (replicator run) to do it.`,
 	})
 }
 
 func resumeCommand(o *options) *cobra.Command {
 	return askingCommand(o, "resume", "resumed", server.Client.Resume, &cobra.Command{
-		Short: "Let paused views go on from where they stopped",
-		Long: `Lets the named views go on from where they were paused; nothing of what was written meanwhile is
-missed. One that is not paused stays as it is. The running process does it (replicator run).`,
+		Short: "Continue paused views from where they stopped",
+		Long: `Continues the named views at the position where they were paused, so they miss no changes. A view that
+is not paused is not affected. This command asks the running process (replicator run) to do it.`,
 	})
 }
 
@@ -34,7 +34,7 @@ type pausedView struct {
 	Did  string `json:"did"`
 }
 
-// askingCommand turns cmd into a command that asks the running process to do something to each of the named views.
+// askingCommand completes cmd. The command calls ask for each of the named views, and prints did for each success.
 func askingCommand(o *options, name, did string, ask func(server.Client, context.Context, string) error,
 	cmd *cobra.Command) *cobra.Command {
 	asJSON := false
@@ -52,7 +52,7 @@ func askingCommand(o *options, name, did string, ask func(server.Client, context
 		for _, view := range names {
 			if err := asked(name, view, ask(service.Client(cfg), cmd.Context(), view)); errors.Is(err, server.ErrNotRunning) {
 				return err
-			} else if err != nil { // try the other views anyway
+			} else if err != nil { // continue with the other views
 				failed = errors.Join(failed, err)
 				continue
 			}
@@ -64,16 +64,16 @@ func askingCommand(o *options, name, did string, ask func(server.Client, context
 	return cmd
 }
 
-// asked adds advice to an error of the running process.
+// asked adds advice to an error of ask.
 func asked(name, view string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, server.ErrNotRunning):
-		return fmt.Errorf("%w: %s asks the running process (`replicator run`)", err, name)
+		return fmt.Errorf("%w. %s needs the running process (`replicator run`)", err, name)
 	case errors.Is(err, server.ErrUnknown):
-		return fmt.Errorf("the running process: %w: send it SIGHUP to reload the file; "+
-			"if it can't use it, its log says why", err)
+		return fmt.Errorf("the running process: %w. Send it SIGHUP to reload the file; "+
+			"if the process can't use the file, its log has the reason", err)
 	}
 	return fmt.Errorf("view %s: %w", view, err)
 }

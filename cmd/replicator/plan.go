@@ -19,22 +19,22 @@ func planCommand(o *options) *cobra.Command {
 	asJSON, rate := false, 0
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "Print what a changed file would do to the running program: fill, rebuild, refuse, end",
-		Long: `Prints for each view what the file would do once the running program reloads it (SIGHUP), or,
-if none runs, once it is started:
-  fill       it is new, or its sink lost it: it is filled from offset zero
-  start      it is new, and [source] start is earliest or latest: it begins there in the binlog
-  rebuild    its definition changed, and it says on_change = "rebuild"
-  refused    it does not run, and the others go on; why, and what to do
-  resume     it was in the file before: it goes on from where it stood
-  end        it is not in the file any more: its writes stop, and what is stored stays
-  unchanged  it goes on
-with the rows that are to be scanned (the source's estimate) and how long that takes. The rate of rows
-is --rate, or that of a fill into the same sink that is under way, or 20,000 a second; [rebuild] rate
-where that is lower. What is assumed is said.
-It starts nothing and writes nothing. What targets need, replicator check says.
-A file that can't be read or used changes nothing either: every view of the running program is printed
-as unchanged, with what is wrong with the file, and the exit status is 2.`,
+		Short: "Print what a changed file will do to each view: fill, rebuild, refuse, end",
+		Long: `Prints for each view what the file will do once the running program reloads it (SIGHUP). If the program
+isn't running, it prints what will happen at the next start:
+  fill       the view is new, or its sink lost it: it is filled from offset zero
+  start      the view is new, and [source] start is earliest or latest: it starts there in the binlog
+  rebuild    the view's definition changed, and the view has on_change = "rebuild"
+  refused    the view will not run, but the others will; with the reason and a fix
+  resume     the view was in the file before: it continues from its last position
+  end        the view is no longer in the file: the program stops writing it, and its data stays
+  unchanged  the view continues
+It also prints the source's estimate of the rows to scan, and how long the scan takes. The assumed rate is
+--rate, or the rate of a running fill into the same sink, or 20,000 rows a second, but at most
+[rebuild] rate. The output names the assumed rate.
+The command starts nothing and writes nothing. To check what the views' targets need, use replicator check.
+A file that can't be read or used changes nothing. In this case, every view of the running program is
+printed as unchanged, with the file's error, and the exit status is 2.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if rate < 0 {
@@ -44,7 +44,7 @@ as unchanged, with what is wrong with the file, and the exit status is 2.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
-	cmd.Flags().IntVar(&rate, "rate", 0, "`rows` a second that fills are assumed to write")
+	cmd.Flags().IntVar(&rate, "rate", 0, "the assumed rate of fills, in `rows` a second")
 	return cmd
 }
 
@@ -73,13 +73,13 @@ func plan(cmd *cobra.Command, o *options, rate int, asJSON bool) error {
 		}
 	}
 	if err == nil && unknown > 0 {
-		err = fmt.Errorf("what the file would do to %s is not known: `replicator check` says what is missing",
+		err = fmt.Errorf("the plan for %s is unknown. `replicator check` shows what is missing",
 			plural(unknown, "view"))
 	}
 	return err
 }
 
-// planDespite prints the plan of an invalid file: the running program changes nothing. It returns the file's error.
+// planDespite prints the plan if the file is invalid: the running program changes nothing. It returns the file's error.
 func planDespite(cmd *cobra.Command, o *options, wrong error, asJSON bool) error {
 	running, err := o.askDespite(cmd.Context(), wrong, io.Discard)
 	if err != nil {
@@ -91,7 +91,7 @@ func planDespite(cmd *cobra.Command, o *options, wrong error, asJSON bool) error
 		if !slices.ContainsFunc(views, same) { // a view has a row for each source
 			views = append(views, service.PlannedView{
 				View: v.View, Sink: v.Sink, Kind: v.Kind, Action: service.PlanUnchanged,
-				Reason: "the file can't be used: the program goes on with what it read before",
+				Reason: "the file can't be used, so the program continues with its configuration",
 			})
 		}
 	}
@@ -119,19 +119,19 @@ func printPlan(out io.Writer, views []service.PlannedView) error {
 	}
 	err := printTable(out, []string{"view", "sink", "kind", "action", "rows", "time", "reason"}, rows)
 	if err == nil && len(rates) > 0 {
-		_, err = fmt.Fprintf(out, "\nRows are the source's estimate.\nThe time is at %s.\n",
-			strings.Join(rates, ",\n  and at "))
+		_, err = fmt.Fprintf(out, "\nRows are estimated by the source.\nTimes assume %s.\n",
+			strings.Join(rates, ",\n  and "))
 	}
 	return err
 }
 
-// saidRate returns the rate that a view's duration assumes, and where it comes from.
+// saidRate returns the text of the rate that a view's duration assumes, and where the rate comes from.
 func saidRate(v service.PlannedView) string {
 	why := map[string]string{
-		service.RateAsked:   "as --rate says",
-		service.RateLimit:   "as [rebuild] rate says",
-		service.RateFill:    "which a fill into sink " + v.Sink + " does now",
-		service.RateAssumed: "which is assumed: --rate says another",
+		service.RateAsked:   "from --rate",
+		service.RateLimit:   "from [rebuild] rate",
+		service.RateFill:    "the rate of the running fill into sink " + v.Sink,
+		service.RateAssumed: "a default; change it with --rate",
 	}
 	return fmt.Sprintf("%d rows a second (%s)", v.Rate, why[v.RateFrom])
 }

@@ -9,13 +9,13 @@ import (
 	"replicator/internal/human"
 )
 
-// progress shows the progress of a long operation: a bar on a terminal, otherwise a line from time to time. It
-// implements service.Display.
+// progress shows the progress of a long operation. On a terminal it shows a bar, otherwise it prints a line from time
+// to time. It implements service.Display.
 type progress struct {
 	terminal
 	began time.Time // when this operation was first shown
-	what  string    // the operation that began then
-	rows  int64     // rows that were done then, perhaps by an earlier run
+	what  string    // the operation that is shown
+	rows  int64     // rows that were done at that time, perhaps by an earlier run
 	ratio float64
 	last  time.Time
 	drawn bool
@@ -33,14 +33,14 @@ func (p *progress) Progress(what string, rows int64, ratio float64) {
 		return
 	}
 	p.last = time.Now()
-	if what != p.what || rows < p.rows { // another operation starts, or the same one again
+	if what != p.what || rows < p.rows { // another operation begins, or the same operation begins again
 		p.began, p.what, p.rows, p.ratio = p.last, what, rows, ratio
 	}
 	p.show(p.line(what, rows, ratio, time.Since(p.began)))
 }
 
-// line describes the progress after a time. The most important part comes first, because a narrow terminal cuts off the
-// rest.
+// line returns the text of the progress after a time. The most important part comes first, because a narrow terminal
+// cuts off the end.
 func (p *progress) line(what string, rows int64, ratio float64, took time.Duration) string {
 	bar, share := "", ""
 	if ratio > p.ratio+0.001 && ratio < 1 {
@@ -62,14 +62,14 @@ func (p *progress) line(what string, rows int64, ratio float64, took time.Durati
 func (p *progress) show(text string) {
 	if p.file != nil {
 		columns, _ := p.size()                                  // the size may have changed
-		fmt.Fprintf(p.out, "\r\x1b[2K%s", cut(text, columns-1)) // in the last column, some terminals start a new line
+		fmt.Fprintf(p.out, "\r\x1b[2K%s", cut(text, columns-1)) // some terminals break the line at the last column
 		p.drawn = true
 		return
 	}
 	fmt.Fprintln(p.out, text)
 }
 
-// Say shows a line of its own. It shows the whole text even on a narrow terminal.
+// Say prints a line that stays. The whole text is visible even on a narrow terminal.
 func (p *progress) Say(text string) {
 	if p.file != nil {
 		fmt.Fprint(p.out, "\r\x1b[2K")
@@ -78,7 +78,7 @@ func (p *progress) Say(text string) {
 	p.drawn = false
 }
 
-// end finishes the drawing and leaves it on the screen.
+// end moves the cursor below the last line, so that it stays visible.
 func (p *progress) end() {
 	if p.drawn {
 		fmt.Fprintln(p.out)

@@ -11,13 +11,13 @@ func rebuildCommand(o *options) *cobra.Command {
 	how := server.Rebuild{}
 	cmd := &cobra.Command{
 		Use:   "rebuild VIEW…",
-		Short: "Make views again from offset zero, while the tail goes on",
-		Long: `Makes the named views again from offset zero, all in one scan of their tables, and returns when that
-is done. A MySQL or Elasticsearch view is filled beside the live one and swapped in atomically, so
-that no reader ever sees it half done. In Redis, with a sharded sink or source, and with --in-place,
-every row is written to the live view, and what the source does not confirm is removed.
-If a process is running, it does the work; otherwise this command does. An interrupted rebuild
-continues at the next start. If a rebuild of the view is under way, the command follows it.`,
+		Short: "Rebuild views from offset zero, while the tail continues",
+		Long: `Rebuilds the named views from offset zero, with one scan of their tables, and returns when that is
+done. In MySQL and Elasticsearch, it fills a new view next to the live one and swaps them atomically, so
+readers never see an incomplete view. In Redis, with a sharded sink or source, or with --in-place, it
+writes every row to the live view and then removes what the source doesn't have.
+If a process is running, that process rebuilds the views. Otherwise this command does. An interrupted
+rebuild continues at the next start. If a rebuild of the view is already running, the command follows it.`,
 		Args: o.someViews,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			setup, err := o.setup(names...)
@@ -31,7 +31,7 @@ continues at the next start. If a rebuild of the view is under way, the command 
 	}
 	cmd.ValidArgsFunction = o.completeViews
 	cmd.Flags().StringVar(&how.From, "from", "",
-		"begin at this `offset`, in place, instead of at zero: the value of the offset column; several are joined by :")
-	cmd.Flags().BoolVar(&how.InPlace, "in-place", false, "rewrite the live view instead of filling one beside it")
+		"start at this `offset`, in place, instead of at zero: the offset column's value; join several with :")
+	cmd.Flags().BoolVar(&how.InPlace, "in-place", false, "rewrite the live view instead of filling a new one")
 	return cmd
 }

@@ -12,7 +12,7 @@ import (
 	"replicator/service"
 )
 
-// schemer is a sink that can return the DDL of missing targets.
+// schemer is a sink that can return DDL for targets that don't exist yet.
 type schemer interface {
 	Schema(ctx context.Context, views []*replicator.View) ([]string, error)
 }
@@ -21,9 +21,9 @@ func schemaCommand(o *options) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "schema",
-		Short: "Print the DDL of target tables that are missing",
-		Long: `Prints CREATE TABLE statements for the target tables that the configured views need and that are not there yet.
-Nothing is created: read them, adapt them, and run them yourself (or set create = true on a view).`,
+		Short: "Print the DDL of missing target tables",
+		Long: `Prints CREATE TABLE statements for target tables that the configured views need and that don't exist yet.
+It creates nothing. Review and adapt the statements, then run them yourself, or set create = true on a view.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return schema(cmd.Context(), o, cmd.OutOrStdout(), asJSON) },
 	}
@@ -43,7 +43,7 @@ func schema(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 		return err
 	}
 	cfg := setup.Config
-	var missing []missingTarget // printed only when complete: the operator must not run half of it
+	var missing []missingTarget // printed only when complete, so that nobody runs half of it
 	for i := range cfg.Sinks {
 		sink, err := openSink(cfg, &cfg.Sinks[i], setup.Log)
 		if err != nil {
@@ -52,8 +52,8 @@ func schema(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 		if s, ok := sink.(schemer); ok {
 			statements, err := s.Schema(ctx, service.ViewsOf(cfg, cfg.Sinks[i].Name))
 			if replicator.IsOfSource(err) {
-				err = fmt.Errorf("%w: without the source the types would be guesses; `replicator check` says what is "+
-					"wrong with it", err)
+				err = fmt.Errorf("%w. The columns' types come from the source; `replicator check` shows what is "+
+					"wrong with the source", err)
 			}
 			if err != nil {
 				return errors.Join(fmt.Errorf("sink %s: %w", cfg.Sinks[i].Name, err), sink.Close())

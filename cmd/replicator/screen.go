@@ -17,7 +17,7 @@ import (
 	"replicator"
 )
 
-// frame is what the demo shows at one moment.
+// frame has the values that the demo shows at one moment.
 type frame struct {
 	since   time.Duration
 	left    time.Duration
@@ -39,7 +39,8 @@ func shownTables() []string {
 	return []string{"users", "index_users_email", "companies", "index_companies_domain", "schools", "index_schools_name"}
 }
 
-// frame reads the state of the program and the tables. It omits what can't be read now, and the next frame tries again.
+// frame reads the state of the program and the tables. It omits values that can't be read now; the next frame tries
+// again.
 func (d *demo) frame(ctx context.Context) frame {
 	f := frame{written: d.writer.Written()}
 	if end, ok := ctx.Deadline(); ok {
@@ -66,7 +67,7 @@ func (d *demo) frame(ctx context.Context) frame {
 	return f
 }
 
-// lookup reads a random email from the index and follows it to the row, as the application would.
+// lookup reads a random email from the index and then the row that it leads to, as an application would.
 func (d *demo) lookup(ctx context.Context) string {
 	var email string
 	var key []byte
@@ -81,15 +82,15 @@ func (d *demo) lookup(ctx context.Context) string {
 		float64(time.Since(began).Microseconds())/1000)
 }
 
-// screen shows frames: redrawn in place on a terminal, otherwise one line each.
+// screen shows frames. On a terminal it redraws them in place, otherwise it prints one line for each frame.
 type screen struct {
 	terminal
-	lines   int // lines of the last frame
+	lines   int // the number of lines of the last frame
 	once    sync.Once
 	restore func()
 }
 
-// newScreen returns a screen. On a terminal, the key q calls quit.
+// newScreen returns a screen. On a terminal, pressing q calls quit.
 func newScreen(out io.Writer, quit context.CancelFunc) *screen {
 	s := &screen{terminal: newTerminal(out), restore: func() {}}
 	if s.file != nil {
@@ -124,7 +125,7 @@ func untilQuit(quit context.CancelFunc) (restore func()) {
 			}
 		}
 	}()
-	return func() { _ = term.Restore(stdin, old) } // if that fails, nothing can be done
+	return func() { _ = term.Restore(stdin, old) } // an error can't be handled here
 }
 
 func (s *screen) close() { s.once.Do(s.restore) }
@@ -144,7 +145,7 @@ func (s *screen) draw(f frame) {
 	}
 	columns, height := s.size()
 	lines := f.lines()
-	lines = lines[:min(len(lines), max(height-1, 1))] // the cursor is below the lines and can't move above the top
+	lines = lines[:min(len(lines), max(height-1, 1))] // all lines must fit, because the cursor can't move above the top
 	var b strings.Builder
 	if s.lines > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", s.lines)
@@ -154,7 +155,7 @@ func (s *screen) draw(f frame) {
 		if i == 0 {
 			look = bold
 		}
-		// If the terminal has become narrower in the meantime, it cuts the line. A raw terminal needs both \r and \n.
+		// If the terminal has become narrower, it cuts the line. A raw terminal needs both \r and \n.
 		fmt.Fprintf(&b, "\r\x1b[2K\x1b[?7l%s\x1b[?7h\r\n", painted{cut(line, columns), look}.show(s.colour))
 	}
 	b.WriteString("\x1b[J") // the previous frame may have been longer

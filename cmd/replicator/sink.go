@@ -14,7 +14,7 @@ import (
 	"replicator/view"
 )
 
-// openSink opens a sink of its configured type.
+// openSink opens a configured sink.
 func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
 	views := service.ViewsOf(cfg, sink.Name)
 	wrong := func(err error) error {
@@ -38,11 +38,11 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 			return entities, wrong(err)
 		},
 	}
-	if len(cfg.Source.Shards) == 0 { // a source in Kafka without a dsn: there is no server to ask
+	if len(cfg.Source.Shards) == 0 { // the source is in Kafka without a dsn, so no server can be asked
 		o.Samples = nil
 		o.Columns = func(context.Context, string, string) ([]config.Column, error) { return nil, nil }
 	}
-	if cfg.Source.Kafka == nil { // with Kafka, the shards belong to the origin and feed nothing directly
+	if cfg.Source.Kafka == nil { // with Kafka, the topics feed the views, not the shards
 		o.Sources = cfg.Source.ShardNames()
 	} else if len(cfg.Source.Kafka.Topics) > 1 {
 		o.Partitions = service.Partitions(cfg)
@@ -50,15 +50,16 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 	return sink.Open(o)
 }
 
-// sourceShard returns a shard of the source. If no shard has the name, it returns the first, because shards are alike.
+// sourceShard returns the named shard of the source. If no shard has the name, it returns the first shard, because all
+// shards have the same tables.
 func sourceShard(cfg *config.Config, name string) config.Shard {
 	i := slices.IndexFunc(cfg.Source.Shards, func(s config.Shard) bool { return s.Name == name })
 	return cfg.Source.Shards[max(i, 0)]
 }
 
-// sourceColumns returns a function that reads the columns of a table from a shard of the source. Sinks need the
-// types and collations, because a target must distinguish all values that the source distinguishes. The function
-// connects when it is called.
+// sourceColumns returns a function that reads the columns of a table from a shard of the source. Sinks need the types
+// and collations, because a target must distinguish all values that the source distinguishes. The function opens its
+// own connection each time.
 func sourceColumns(cfg *config.Config, log *slog.Logger) func(ctx context.Context, source,
 	table string) ([]config.Column, error) {
 	return func(ctx context.Context, source, table string) ([]config.Column, error) {

@@ -27,12 +27,12 @@ func statusCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [VIEW…]",
 		Short: "Print a row per view: state, position, lag, rate, dead letters",
-		Long: `Asks the running process how far each view is. Named views are shown in full, with the whole error
+		Long: `Asks the running process for the state of each view. Named views are shown in full, with the whole error
 and what happens next. An error that several views share is shown once, below the table.
-If nothing runs, it prints what is saved, with the state "stopped", says since when, and exits 1.
-A file that can't be read does not matter while the program runs: it is asked at the address that the
-file's [http] names.
-` + "`watch replicator status`" + ` prints it again every two seconds; the status page at [http] listen also shows
+If no process runs, it prints the saved positions with the state "stopped" and the time of the last save,
+and exits with 1. If the file can't be read while the program runs, it still asks the program, at the
+address in the file's [http] section.
+` + "`watch replicator status`" + ` prints it again every two seconds. The status page at [http] listen also shows
 the last hour.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return status(cmd, o, names, asJSON)
@@ -64,8 +64,9 @@ func status(cmd *cobra.Command, o *options, names []string, asJSON bool) error {
 	return errors.Join(err, stopped)
 }
 
-// askStatus asks the running process, or reads the store if no process runs; stopped then says since when. It asks even
-// if the configuration file is invalid, because an operator may be editing it.
+// askStatus returns the status of views from the running process. If no process runs, it reads the store, and stopped
+// says since when. It asks the process even if the configuration file is invalid, because an operator may be editing
+// it.
 func (o *options) askStatus(ctx context.Context, warnings io.Writer) (views []replicator.ViewStatus, stopped, err error) {
 	cfg, wrong := o.loadToAsk()
 	if wrong != nil {
@@ -76,7 +77,7 @@ func (o *options) askStatus(ctx context.Context, warnings io.Writer) (views []re
 	if !errors.Is(err, server.ErrNotRunning) {
 		return views, nil, err
 	}
-	if cfg.Checkpoint.Store == "mysql" { // asking this server takes the file's secrets
+	if cfg.Checkpoint.Store == "mysql" { // this store needs the file's secrets
 		if cfg, wrong = o.load(); wrong != nil {
 			return nil, nil, wrong
 		}
@@ -103,7 +104,7 @@ func (o *options) askDespite(ctx context.Context, wrong error, warnings io.Write
 		return nil, wrong
 	}
 	o.file = remedy.File(listens.Path)
-	fmt.Fprintf(warnings, "replicator: the file can't be used, and the program goes on with what it read before:\n%v\n",
+	fmt.Fprintf(warnings, "replicator: the file can't be used, so the program continues with its configuration:\n%v\n",
 		wrong)
 	return views, nil
 }
@@ -121,7 +122,7 @@ func onlyNamed(views []replicator.ViewStatus, names []string) ([]replicator.View
 	}
 	for _, name := range names {
 		if !slices.Contains(all, name) {
-			return nil, usageError{fmt.Errorf("there is no view %q%s", name, nearest.Meant(name, all))}
+			return nil, usageError{fmt.Errorf("unknown view %q%s", name, nearest.Meant(name, all))}
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(views), func(v replicator.ViewStatus) bool {
@@ -129,7 +130,8 @@ func onlyNamed(views []replicator.ViewStatus, names []string) ([]replicator.View
 	}), nil
 }
 
-// statusLines returns the table of views, followed by each distinct error. On a terminal, an error takes one line.
+// statusLines returns the table of views, followed by each distinct error. On a terminal, each error is cut to one
+// line.
 func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, colour bool) []string {
 	lines := statusTable(views).narrowed(columns, colour)
 	causes := replicator.CausesOf(views)
@@ -149,7 +151,7 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 		lines = append(lines, painted{cut(text, columns), stateColour(c.State)}.show(colour))
 	}
 	if whole != "" {
-		for _, text := range wrapped(file.In("`replicator status "+whole+"` shows all of it"), columns) {
+		for _, text := range wrapped(file.In("`replicator status "+whole+"` shows the whole error"), columns) {
 			lines = append(lines, painted{text, faint}.show(colour))
 		}
 	}
@@ -157,7 +159,7 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 		if len(causes) == 0 {
 			lines = append(lines, "")
 		}
-		const text = "dead letters: `replicator deadletters list` says which rows the views lack, and why"
+		const text = "dead letters: `replicator deadletters list` shows which rows the views lack, and why"
 		lines = append(lines, painted{cut(file.In(text), columns), yellow}.show(colour))
 	}
 	if len(causes) > 0 {
@@ -167,25 +169,26 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 	lines = append(lines, sharedLines(views, columns, colour)...)
 	for _, v := range views {
 		if v.Evicted > 0 {
-			text := fmt.Sprintf("%s: the sink's server evicted %d keys: see docs/operating.md, A Redis that evicts", v.View, v.Evicted)
+			text := fmt.Sprintf("%s: the sink's server evicted %d keys. See docs/operating.md, A Redis that evicts",
+				v.View, v.Evicted)
 			lines = append(lines, painted{cut(text, columns), red}.show(colour))
 		}
 		if v.FanOut > 0 {
-			lines = append(lines, cut(fmt.Sprintf("%s: joined rows changed, %d entries read again so far", v.View, v.FanOut),
-				columns))
+			lines = append(lines, cut(fmt.Sprintf("%s: joined rows changed, re-read %d entries so far", v.View,
+				v.FanOut), columns))
 		}
 	}
 	return lines
 }
 
-// seeManual tells where causes and remedies are listed.
-const seeManual = "docs/operating.md, At 3 a.m., says what helps"
+// seeManual names the part of the manual that lists causes and remedies.
+const seeManual = "docs/operating.md, At 3 a.m., lists remedies"
 
-// sharedText warns that another program also keeps a view.
-const sharedText = "also kept up by another replicator. The entries stay correct, but stop one of the two unless " +
-	"both are meant"
+// sharedText is the warning that another program also keeps a view.
+const sharedText = "another replicator also writes these entries. They stay correct, but stop one of the two unless " +
+	"you want both"
 
-// sharedLines shows sharedText once, for all views that it applies to.
+// sharedLines returns sharedText once, with the names of all views that it applies to.
 func sharedLines(views []replicator.ViewStatus, columns int, colour bool) []string {
 	var names []string
 	for _, v := range views {
@@ -203,7 +206,8 @@ func sharedLines(views []replicator.ViewStatus, columns int, colour bool) []stri
 	return lines
 }
 
-// comparedLines shows which views are being compared with their source. Views with the same text share a line.
+// comparedLines returns lines that show which views are being compared with their source. Views with the same text
+// share a line.
 func comparedLines(views []replicator.ViewStatus, columns int) (lines []string) {
 	for i, v := range views {
 		text := v.Comparing()
@@ -244,7 +248,8 @@ func statusTable(views []replicator.ViewStatus) *grid {
 	return g
 }
 
-// narrowed returns the lines of a table of views that fits the terminal. It removes the least important columns first.
+// narrowed returns the lines of a table of views. If the table is wider than the terminal, narrowed first omits the
+// less important columns, then shortens the views' names.
 func (g *grid) narrowed(columns int, colour bool) []string {
 	for _, name := range []string{"position", "kind", "sink", "rate"} {
 		if columns > 0 && g.width() > columns {
@@ -271,7 +276,7 @@ func shownLag(v replicator.ViewStatus) string {
 
 func shownRate(v replicator.ViewStatus) string { return strconv.FormatFloat(v.Rate, 'f', 1, 64) + "/s" }
 
-// inFull shows everything that is known about views, with what happens next.
+// inFull returns lines with everything that is known about views, including what happens next.
 func inFull(views []replicator.ViewStatus, file remedy.File, columns int, colour bool) (lines []string) {
 	for i, v := range views {
 		if i > 0 {
@@ -305,13 +310,14 @@ func inFull(views []replicator.ViewStatus, file remedy.File, columns int, colour
 		}
 		say("compared", painted{v.Comparing(), plain})
 		if v.FanOut > 0 {
-			say("joined rows", painted{fmt.Sprintf("changed: %d entries read again so far", v.FanOut), plain})
+			say("joined rows", painted{fmt.Sprintf("changed: %d entries re-read so far", v.FanOut), plain})
 		}
 		if v.Gone != nil && *v.Gone > 0 {
-			say("remembered", painted{fmt.Sprintf("%d cells that are gone from the source (in the whole sink)", *v.Gone), plain})
+			say("remembered", painted{fmt.Sprintf("%d deleted cells (in the whole sink)", *v.Gone), plain})
 		}
 		if v.Evicted > 0 {
-			say("evicted", painted{fmt.Sprintf("%d keys, by the sink's server: see docs/operating.md, A Redis that evicts", v.Evicted), red})
+			say("evicted", painted{fmt.Sprintf("%d keys, by the server. See docs/operating.md, A Redis that evicts",
+				v.Evicted), red})
 		}
 		if v.Shared {
 			say("shared", painted{sharedText, yellow})
@@ -322,7 +328,7 @@ func inFull(views []replicator.ViewStatus, file remedy.File, columns int, colour
 		}
 		say("next", painted{v.Next(), plain})
 		if v.DeadLetters > 0 {
-			say("", painted{file.In("`replicator deadletters list --view " + v.View + "` says what could not be kept, and why"), plain})
+			say("", painted{file.In("`replicator deadletters list --view " + v.View + "` lists the reasons"), plain})
 		}
 		if past := v.LastError; v.Error == "" && past != nil {
 			say("last error", painted{fmt.Sprintf("%s, for %s: %s", past.Since.UTC().Format(time.DateTime)+" UTC",
@@ -358,12 +364,12 @@ func waitCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait (--gtid SET | --pos FILE:POS) [VIEW…]",
 		Short: "Return once the views include a position: a read-your-writes fence",
-		Long: `Returns once the named views (all, if none is named) include everything that the GTID set, or
-FILE:POS, names. Take the fence from the connection that wrote: MySQL's @@gtid_executed or session
-tracker, MariaDB's @@last_gtid. If the source is sharded, --source names the shard.`,
+		Long: `Returns once the named views (all, if none is named) include everything up to the GTID set or
+FILE:POS. Take the position from the connection that wrote: from MySQL's @@gtid_executed or session
+tracker, or from MariaDB's @@last_gtid. If the source is sharded, --source names the shard.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if (gtid == "") == (pos == "") {
-				return usageError{errors.New("say what to wait for: either --gtid SET or --pos FILE:POS")}
+				return usageError{errors.New("specify what to wait for: either --gtid SET or --pos FILE:POS")}
 			}
 			if timeout < 0 || timeout > server.MostWait {
 				return usageError{fmt.Errorf("--timeout: expected a duration up to %s, such as 10s", server.MostWait)}
@@ -387,10 +393,10 @@ tracker, MariaDB's @@last_gtid. If the source is sharded, --source names the sha
 			err = service.Wait(cmd.Context(), cfg, server.Fence{At: gtid + pos, Source: source}, names, timeout)
 			switch {
 			case errors.Is(err, server.ErrNotRunning):
-				return fmt.Errorf("%w: wait asks the running process (`replicator run`)", err)
+				return fmt.Errorf("%w. wait needs the running process (`replicator run`)", err)
 			case errors.Is(err, server.ErrUnknown):
-				return fmt.Errorf("the running process: %w: send it SIGHUP to reload the file; "+
-					"if it can't use it, its log says why", err)
+				return fmt.Errorf("the running process: %w. Send it SIGHUP to reload the file; "+
+					"if the process can't use the file, its log has the reason", err)
 			case errors.Is(err, server.ErrInvalid):
 				return usageError{err}
 			}
@@ -401,6 +407,6 @@ tracker, MariaDB's @@last_gtid. If the source is sharded, --source names the sha
 	cmd.Flags().StringVar(&gtid, "gtid", "", "GTID `set`")
 	cmd.Flags().StringVar(&pos, "pos", "", "`FILE:POS` in the source's binlog")
 	cmd.Flags().StringVar(&source, "source", "", "the `shard` of the source, if it is sharded")
-	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "give up after this long")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "fail after this time")
 	return cmd
 }

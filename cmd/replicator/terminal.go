@@ -11,14 +11,14 @@ import (
 	"golang.org/x/text/width"
 )
 
-// terminal describes the output of a command, as far as it matters for the format.
+// terminal describes a command's output, as far as that affects the format.
 type terminal struct {
 	out    io.Writer
-	file   *os.File // nil: not a terminal
+	file   *os.File // nil: the output is not a terminal
 	colour bool
 }
 
-// newTerminal examines an output. It respects NO_COLOR (no-color.org) and TERM=dumb.
+// newTerminal returns the terminal for an output. It respects NO_COLOR (no-color.org) and TERM=dumb.
 func newTerminal(out io.Writer) terminal {
 	t := terminal{out: out}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -28,8 +28,8 @@ func newTerminal(out io.Writer) terminal {
 	return t
 }
 
-// size returns the present size of the screen, which may change at any time. It returns 0 (no limit) if the output
-// isn't a terminal.
+// size returns the current size of the screen, which may change at any time. If the output isn't a terminal, it returns
+// 0, which means no limit.
 func (t terminal) size() (columns, lines int) {
 	if t.file == nil {
 		return 0, 0
@@ -51,7 +51,7 @@ const (
 	red    paint = "31"
 	green  paint = "32"
 	yellow paint = "33"
-	blue   paint = "36" // cyan: blue is hard to read on black
+	blue   paint = "36" // this is cyan, because blue is hard to read on black
 )
 
 // painted is a text with its style.
@@ -68,7 +68,7 @@ func (p painted) show(colour bool) string {
 	return "\x1b[" + string(p.paint) + "m" + p.text + "\x1b[0m"
 }
 
-// cells returns how many columns a text takes. The text must not contain control characters: see visible.
+// cells returns how many columns a text takes. The text must not contain control characters, so make it visible first.
 func cells(text string) int {
 	n := 0
 	for _, r := range text {
@@ -85,8 +85,8 @@ func runeCells(r rune) int {
 	return 1
 }
 
-// visible replaces characters that a terminal would interpret or that would break a line. Names and errors come from
-// elsewhere and may contain them.
+// visible replaces characters that would break a line or that a terminal would interpret. Names and errors may contain
+// such characters.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -99,7 +99,7 @@ func visible(text string) string {
 	}, text)
 }
 
-// cut shortens a text to a number of columns; 0: no limit.
+// cut shortens a text to a number of columns; 0 means no limit.
 func cut(text string, columns int) string {
 	if columns <= 0 || cells(text) <= columns {
 		return text
@@ -113,7 +113,7 @@ func cut(text string, columns int) string {
 	return text
 }
 
-// wrapped breaks a text into lines of a number of columns, at spaces if possible; 0: no limit.
+// wrapped breaks a text into lines of at most a number of columns, at spaces if possible; 0 means no limit.
 func wrapped(text string, columns int) (lines []string) {
 	if columns <= 0 || cells(text) <= columns {
 		return []string{text}
@@ -137,7 +137,7 @@ func wrapped(text string, columns int) (lines []string) {
 	return lines
 }
 
-// grid is a table that fits the terminal. The notes of a row appear below it.
+// grid is a table that is formatted to fit the terminal. Each row's notes appear below it.
 type grid struct {
 	header []string
 	rows   []gridRow
@@ -148,7 +148,7 @@ type gridRow struct {
 	notes []painted
 }
 
-// add adds a row. It makes the texts visible.
+// add adds a row. It replaces control characters in the texts.
 func (g *grid) add(cells []painted, notes ...painted) {
 	row := gridRow{}
 	for _, c := range cells {
@@ -198,7 +198,8 @@ func (g *grid) width() int {
 	return total
 }
 
-// lines returns the table for a screen with a number of columns (0: no limit). A table that doesn't fit becomes a list.
+// lines returns the table as lines of at most a number of columns (0: no limit). A table that is too wide becomes a
+// list.
 func (g *grid) lines(columns int, colour bool) []string {
 	widths := g.widths()
 	if columns > 0 && g.width() > columns {
@@ -226,7 +227,7 @@ func (g *grid) lines(columns int, colour bool) []string {
 	return lines
 }
 
-// list shows each row as several lines: its first cell, and below it the other cells with their column names.
+// list returns several lines for each row: its first cell, and below it the other cells with their columns' names.
 func (g *grid) list(columns int, colour bool) (lines []string) {
 	for _, r := range g.rows {
 		for i, c := range r.cells {
@@ -250,7 +251,7 @@ func (g *grid) list(columns int, colour bool) (lines []string) {
 	return lines
 }
 
-// below returns the notes of a row.
+// below returns the lines of a row's notes.
 func (r gridRow) below(columns int, colour bool) (lines []string) {
 	for _, n := range r.notes {
 		for _, text := range wrapped(n.text, max(columns-2, min(columns, 1))) {

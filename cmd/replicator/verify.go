@@ -16,10 +16,10 @@ import (
 	"replicator/verify"
 )
 
-// differencesError means that verify found differences that remain, or dead letters.
+// differencesError means that verify found dead letters, or differences that remain.
 type differencesError struct {
 	n, dead int64
-	newer   []string // views that a repair can't fix: their sink has newer versions than the source
+	newer   []string // views that a repair can't fix, because their sink has newer versions than the source
 	beyond  []string // views that were repaired and still differ
 }
 
@@ -27,18 +27,18 @@ func (e differencesError) Error() string {
 	var left []string
 	switch {
 	case len(e.newer) > 0:
-		left = append(left, plural(int(e.n), "difference")+" left that the repair could not fix, because the sink "+
-			"has applied newer versions of these cells than the source has: `replicator rebuild "+
+		left = append(left, plural(int(e.n), "difference")+" left that the repair could not fix. The sink "+
+			"has applied newer versions of these cells than the source has. Use `replicator rebuild "+
 			strings.Join(e.newer, " ")+"`")
 	case len(e.beyond) > 0:
-		left = append(left, plural(int(e.n), "difference")+" left after the repair: repair once more, or "+
+		left = append(left, plural(int(e.n), "difference")+" left after the repair. Repair again, or use "+
 			"`replicator rebuild "+strings.Join(e.beyond, " ")+"`")
 	case e.n > 0:
-		left = append(left, plural(int(e.n), "difference")+" left: `replicator verify --repair` puts them right")
+		left = append(left, plural(int(e.n), "difference")+" left. `replicator verify --repair` fixes them")
 	}
 	if e.dead > 0 {
-		left = append(left, plural(int(e.dead), "dead letter")+", which no repair can help: "+
-			"`replicator deadletters list` says why; write newer versions, or mend what is in the way and then "+
+		left = append(left, plural(int(e.dead), "dead letter")+", which a repair can't fix. "+
+			"`replicator deadletters list` shows the reasons. Write newer versions, or fix the cause and then use "+
 			"`replicator deadletters retry --all`")
 	}
 	return strings.Join(left, "; ")
@@ -49,13 +49,13 @@ func verifyCommand(o *options) *cobra.Command {
 	asJSON, all, sample := false, false, ""
 	cmd := &cobra.Command{
 		Use:   "verify [VIEW…]",
-		Short: "Compare views with the source; --repair fixes what differs",
-		Long: `Compares what the named views (all, if none is named) really hold with the newest cells of the
-source. It counts what is missing, stale, extra, or dead: absent because it can't be decoded,
-computed or stored. --repair fixes the first three, at once in all views of the sink that are kept
-up, so that they go on agreeing. It may run while the program and the application work: a cell that
-differs is read again once the view had time to include it. Of each view 20 differences are listed,
-with --all all. Exit status 3 if differences remain, dead ones included.`,
+		Short: "Compare views with the source; --repair fixes differences",
+		Long: `Compares the named views (all, if none is named) with the newest cells of the source. It counts
+differences as missing, stale, extra or dead. A dead cell is absent because it can't be decoded,
+computed or stored. --repair fixes the other three, in all views of the sink that are kept up, so that
+these views still agree. The command can run while the program and the application run: it re-reads a
+cell that differs after the view has had time to include it. It lists 20 differences of each view,
+or all of them with --all. The exit status is 3 if differences remain, including dead cells.`,
 		RunE: func(cmd *cobra.Command, names []string) (err error) {
 			if v.Setup, err = o.setup(names...); err != nil {
 				return err
@@ -88,14 +88,14 @@ with --all all. Exit status 3 if differences remain, dead ones included.`,
 	cmd.ValidArgsFunction = o.completeViews
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
 	cmd.Flags().BoolVar(&all, "all", false, "list all differences, not the first 20 of each view")
-	cmd.Flags().BoolVar(&v.Repair, "repair", false, "fix what differs")
-	cmd.Flags().StringVar(&sample, "sample", "", "compare this `share` of the entities only, such as 1%")
+	cmd.Flags().BoolVar(&v.Repair, "repair", false, "fix the differences")
+	cmd.Flags().StringVar(&sample, "sample", "", "compare only this `share` of the entities, such as 1%")
 	cmd.Flags().IntVar(&v.Rate, "rate", 0, "cells per second; 0: no limit")
 	return cmd
 }
 
-// reportVerified prints the results of the views that could be verified, and the errors of the others. It returns an
-// error if something remains to be done.
+// reportVerified prints the results of the views that were verified. It returns an error if views could not be verified
+// or if differences or dead letters remain.
 func reportVerified(out io.Writer, results []verify.Result, failed error, repaired, asJSON bool) error {
 	remaining := differencesError{}
 	for _, r := range results {
@@ -145,21 +145,21 @@ func showResults(out io.Writer, results []verify.Result, asJSON bool) error {
 		return err
 	}
 	if hidden > 0 {
-		fmt.Fprintf(out, "and %d more; --all lists them\n", hidden)
+		fmt.Fprintf(out, "and %d more. --all lists them\n", hidden)
 	}
 	return nil
 }
 
-// bars shows the progress of several verifications, one after the other. Without a terminal, it shows only those that
-// take long.
+// bars shows the progress of several verifications, one after the other. Without a terminal, it shows only
+// verifications that take long.
 type bars struct {
 	out   io.Writer
 	view  string
-	shown time.Time // when progress was last shown, or could have been for the first time
+	shown time.Time // when progress was last shown; initially when the first verification began
 	*progress
 }
 
-// quietFor is the interval between lines if there is no terminal.
+// quietFor is the interval between lines without a terminal.
 const quietFor = 5 * time.Second
 
 func (b *bars) verifying(view string, at verify.Progress) {

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set by the build of a release (-ldflags "-X main.version=…").
+// version is set when a release is built (-ldflags "-X main.version=…").
 var version string
 
-// release returns the program's version. `go install` takes it from the module. A build of a checkout has none.
+// release returns the program's version. After `go install`, that is the module's version.
 func release() string {
 	if version != "" {
 		return version
@@ -23,7 +23,7 @@ func release() string {
 	return "0.1.0-dev"
 }
 
-// commit is set by the build of a release. Other builds take it from the checkout.
+// commit is set when a release is built. Other builds take it from the checkout.
 var commit string
 
 func versionCommand(*options) *cobra.Command {
