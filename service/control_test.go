@@ -260,7 +260,7 @@ func TestDeadLettersAreSelectedOrNothingIsDone(t *testing.T) {
 	}
 	asked(t, "the pipeline", f)
 	if _, _, err := s.Retry(t.Context(), server.Selection{View: "gone"}); err == nil ||
-		!strings.Contains(err.Error(), "not in the configuration") {
+		!strings.Contains(err.Error(), "no longer in the configuration") {
 		t.Errorf("of a view that was removed: %v", err)
 	}
 	ofNoView := server.Selection{View: "nobody"}

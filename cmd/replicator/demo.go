@@ -156,7 +156,7 @@ func (d *demo) show(ctx context.Context) error {
 	}
 	writing.Wait()
 	screen.close()
-	d.say("The writer has stopped. Waiting until every view includes its changes …")
+	d.say("The writer has stopped. Waiting until every view includes what it wrote …")
 	err := d.app.CatchUp(context.WithoutCancel(ctx))
 	stopRun()
 	running.Wait()
@@ -190,8 +190,8 @@ func (d *demo) verify(ctx context.Context) error {
 	if len(report.Differences) > 0 {
 		return fmt.Errorf("tables differ from the cells:\n%s", strings.Join(report.Differences, "\n"))
 	}
-	d.say(fmt.Sprintf("Verified: %d changes were written. All %d tables (%d rows) match the newest cells.",
+	d.say(fmt.Sprintf("Verified: %d changes were written, and all %d tables (%d rows) match the newest cells.",
 		d.writer.Written(), report.Tables, report.Rows))
-	d.say("The server and its data will be removed now. Next: README.md, \"Quick start\".")
+	d.say("The server and its data are removed again. Next: README.md, \"Quick start\".")
 	return nil
 }

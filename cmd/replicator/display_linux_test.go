@@ -229,7 +229,7 @@ func TestTheDemoLeavesCleanText(t *testing.T) {
   by email:  .*
 The writer has stopped\. Waiting until every view includes
 what it wrote …
-Verified: \d+ changes were written; all 17 tables \(\d+\srows\)\shold exactly what the newest cells say\.
+Verified: \d+ changes were written,\sand\sall\s17\stables\s\(\d+\srows\)\smatch\sthe\snewest\scells\.
 The server and its data are removed again\. Next: README\.md,
 "Quick start"\.
 $`)

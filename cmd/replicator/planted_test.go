@@ -410,7 +410,7 @@ fields = ["email"]
 	}
 	r := l.run("verify", "--repair", "--json", "people")
 	if r.code != 3 || !strings.Contains(r.out, `"stale":3,`) || !strings.Contains(r.out, `"repaired":1`) ||
-		!strings.Contains(r.errors, "the source has: `replicator rebuild people -c "+l.file()+"`") {
+		!strings.Contains(r.errors, "the source has. Use `replicator rebuild people -c "+l.file()+"`") {
 		t.Errorf("exit status %d: %s%s", r.code, r.out, r.errors)
 	}
 	l.must("rebuild", "people")
