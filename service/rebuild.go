@@ -232,7 +232,7 @@ func (p progress) without(views []replicator.ViewStatus, names []string) progres
 	}
 	if len(p.lost) > 0 {
 		p.well, p.patience = false, failedPatience
-		p.problem = fmt.Sprintf("not rebuilt: %s. The running process has loaded a file without the view. Put the view "+
+		p.problem = fmt.Sprintf("not rebuilt: %s. The running process loaded a file without the view. Put the view "+
 			"back into the file, send the process SIGHUP, and rebuild the view again", strings.Join(p.lost, ", "))
 	}
 	return p

@@ -147,7 +147,7 @@ func (s *standby) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 func (s *standby) refused() error { return standingBy(s.reason()) }
 
 func standingBy(reason string) error {
-	return fmt.Errorf("%w: %s; ask that one", server.ErrStandby, reason)
+	return fmt.Errorf("%w: %s. Ask the process that runs", server.ErrStandby, reason)
 }
 
 // Wait implements server.Controller. It waits until this process takes over. Then the Front repeats the request with

@@ -17,14 +17,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// advice is a command line that somebody is told to use.
+// advice is a command line that the program or the manual tells people to run.
 type advice struct {
 	at   string // FILE:LINE
 	text string // without "replicator"
 }
 
-// Whatever the program, its page, its alerts and the manual tell people to run is parsed by the program's own commands:
-// the command is there, its flags are, and their values and the number of arguments are such as it takes.
+// The program, its page, its alerts and the manual tell people to run commands. The program's own parser must accept
+// each of them: the command and its flags must exist, and the values and the number of arguments must be valid.
 func TestAdviceNamesCommandsAndFlagsThatExist(t *testing.T) {
 	said := append(adviceInCode(t), adviceInTexts(t)...)
 	if n := len(said); n < 120 {
@@ -57,8 +57,8 @@ var (
 	helpExample = regexp.MustCompile(`(?m)^  replicator (\S.*?)(?:  .*)?$`)
 )
 
-// parse has the program's command line take it, but not run it. The name of a command alone may be no command line: it
-// says where to look.
+// parse checks the command line with the program's parser, but doesn't run it. If the text is only a command's name,
+// parse checks only that the command exists.
 func (a advice) parse() error {
 	var words []string
 	text := strings.TrimSuffix(strings.ReplaceAll(a.text, "\\\n", " "), "\\")
@@ -92,7 +92,7 @@ func (a advice) parse() error {
 	return cmd.ValidateArgs(cmd.Flags().Args())
 }
 
-// valued writes a value where words stand for one that is to be a number or a duration.
+// valued replaces placeholders for numbers and durations by valid values.
 func valued(flags *pflag.FlagSet, words []string) []string {
 	words = slices.Clone(words)
 	for i, w := range words[:len(words)-1] {
@@ -110,8 +110,8 @@ func valued(flags *pflag.FlagSet, words []string) []string {
 	return words
 }
 
-// adviceInCode is what literals of the sources say in back quotes, and what the helps show. What is put together from
-// parts is taken with X for what is known at run time only.
+// adviceInCode returns the commands in back quotes in the sources' string literals, and the examples in help texts. In
+// a text that is built from several parts, X stands for the parts that are known only at run time.
 func adviceInCode(t *testing.T) (found []advice) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -145,7 +145,7 @@ func adviceInCode(t *testing.T) (found []advice) {
 	return found
 }
 
-// folded is a literal, or what is put together with + from several of them and of other things.
+// folded returns the text of a literal, or of several literals and other expressions that are added with +.
 func folded(x ast.Expr) (text string, ok bool) {
 	switch x := x.(type) {
 	case *ast.BasicLit:
@@ -171,8 +171,8 @@ func folded(x ast.Expr) (text string, ok bool) {
 	return "", false
 }
 
-// adviceInTexts is what the manual, the page, the alerts and the files beside them say: in back quotes, and as lines of
-// blocks of commands.
+// adviceInTexts returns the commands in the manual, the page, the alerts and similar files: commands in back quotes,
+// and lines in blocks of commands.
 func adviceInTexts(t *testing.T) (found []advice) {
 	t.Helper()
 	take := func(path, text string, of *regexp.Regexp, offset int) {
@@ -196,7 +196,8 @@ func adviceInTexts(t *testing.T) (found []advice) {
 	return found
 }
 
-// walk reads the repository's files with an extension, by their paths from its root.
+// walk calls read with each of the repository's files that has the extension. The paths are relative to the
+// repository's root.
 func walk(t *testing.T, ext string, read func(path string, text []byte)) {
 	t.Helper()
 	const root = "../.."

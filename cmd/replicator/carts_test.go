@@ -13,14 +13,15 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// carts is a table whose rows come and go, with a view of it in each sink.
+// carts is a table whose rows are inserted and deleted, with a view of it in each sink.
 type carts struct {
 	*lab
 	rdb    *goredis.Client
-	living int // rows that stay
+	living int // the number of rows that are never deleted
 }
 
-// cartSpace is what the program and its sinks hold of carts, in bytes; rows of the table of states.
+// cartSpace is the space that carts take in the program and its sinks, in bytes. states is the number of rows in the
+// table of states.
 type cartSpace struct{ redis, elastic, mysql, states, program int64 }
 
 func newCarts(t *testing.T, living int) *carts {
@@ -72,7 +73,7 @@ fields = ["item"]
 	return c
 }
 
-// insert adds rows, a few thousand a statement.
+// insert adds rows, a few thousand with each statement.
 func (c *carts) insert(n int) {
 	c.t.Helper()
 	for ; n > 0; n -= 5000 {
@@ -81,7 +82,7 @@ func (c *carts) insert(n int) {
 	}
 }
 
-// forget waits until each sink has forgotten the rows that are gone.
+// forget waits until each sink has removed the states of deleted rows.
 func (c *carts) forget() {
 	c.t.Helper()
 	c.caughtUp()
@@ -91,7 +92,7 @@ func (c *carts) forget() {
 		var found struct{ Count int }
 		askElastic(c.t, http.MethodPost, c.env["ELASTIC"]+"/"+c.env["INDEX"]+"-r1/_refresh", nil)
 		askElastic(c.t, http.MethodGet, c.env["ELASTIC"]+"/"+c.env["INDEX"]+"-r1/_count", &found)
-		records := c.rdb.DBSize(c.t.Context()).Val()/2 - 2 // a record beside each hash; the sink has a few keys more
+		records := c.rdb.DBSize(c.t.Context()).Val()/2 - 2 // each hash has a record; the sink has a few more keys
 		if is.states > int64(c.living) || records > int64(c.living) || found.Count > c.living+1 {
 			return fmt.Errorf("%d states, %d records and %d documents are left, %d carts live",
 				is.states, records, found.Count, c.living)
@@ -110,7 +111,7 @@ func (c *carts) measure() cartSpace {
 	return n
 }
 
-// space is measure, after the servers have tidied up.
+// space returns the measured space after the servers have reclaimed what they can.
 func (c *carts) space() cartSpace {
 	c.t.Helper()
 	c.exec("ANALYZE TABLE replicator_state")
@@ -120,8 +121,8 @@ func (c *carts) space() cartSpace {
 	return n
 }
 
-// Rows that were inserted and deleted cost the sinks nothing once they are forgotten. With REPLICATOR_SOAK there are
-// 200,000 a round, as many as live.
+// Rows that were inserted and deleted take no space once the sinks have forgotten them. With REPLICATOR_SOAK, each
+// round inserts 200,000 rows, and as many are never deleted.
 func TestCartsThatAreGoneLeaveTheSinksAsTheyWere(t *testing.T) {
 	rows := 2000
 	if os.Getenv("REPLICATOR_SOAK") != "" {
@@ -138,7 +139,7 @@ func TestCartsThatAreGoneLeaveTheSinksAsTheyWere(t *testing.T) {
 		c.forget()
 		after := c.space()
 		t.Logf("after round %d: %+v", round+1, after)
-		const step = 1 << 20 // that tables grow by; buffers of clients
+		const step = 1 << 20 // the steps in which tables grow, and buffers of clients
 		for _, one := range []struct {
 			what      string
 			was, left int64
@@ -154,8 +155,8 @@ func TestCartsThatAreGoneLeaveTheSinksAsTheyWere(t *testing.T) {
 	p.stop()
 }
 
-// Where rows come and go all the time, neither the program nor the sinks grow. With REPLICATOR_SOAK=1h there are 2,000
-// a second for so long, and a line a minute says what is taken.
+// Rows are inserted and deleted all the time, and neither the program nor the sinks may grow. With REPLICATOR_SOAK=1h,
+// the test inserts 2,000 rows a second for an hour and logs the sizes each minute.
 func TestNothingGrowsWhereRowsComeAndGo(t *testing.T) {
 	lasts, err := time.ParseDuration(os.Getenv("REPLICATOR_SOAK"))
 	soak := err == nil && lasts >= 10*time.Minute
@@ -173,7 +174,7 @@ func TestNothingGrowsWhereRowsComeAndGo(t *testing.T) {
 		<-beat.C
 		c.insert(rate / 10)
 		inserted += rate / 10
-		c.exec(fmt.Sprintf("DELETE FROM cart WHERE id > 1000 AND id <= %d", 1000+inserted-3*rate)) // three seconds old
+		c.exec(fmt.Sprintf("DELETE FROM cart WHERE id > 1000 AND id <= %d", 1000+inserted-3*rate)) // rows live 3 s
 		if time.Now().After(next) {
 			next = next.Add(every)
 			n := c.measure()
@@ -182,7 +183,7 @@ func TestNothingGrowsWhereRowsComeAndGo(t *testing.T) {
 			all = append(all, n)
 		}
 	}
-	if soak { // the first ten minutes fill buffers
+	if soak { // buffers fill during the first ten minutes
 		early, late := all[9], all[len(all)-1]
 		if late.redis > early.redis+early.redis/5 || late.program > early.program+early.program/5 {
 			t.Errorf("%+v at the end, %+v after ten minutes", late, early)

@@ -14,8 +14,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// advised is the statement that a finding says to run at a server: it begins the fix, or ends what is wrong with a
-// table.
+// advised returns the statement that a finding tells the reader to run at a server, or "". The statement is at the
+// beginning of the fix, or at the end of the detail about a table.
 func advised(detail, fix string) string {
 	if m := regexp.MustCompile(`^((?:GRANT|SET GLOBAL|ALTER TABLE|CONFIG SET|ACL SETUSER) .*?)(?:$|, and in |, where |; |: )`).
 		FindStringSubmatch(fix); m != nil {
@@ -27,8 +27,7 @@ func advised(detail, fix string) string {
 	return ""
 }
 
-// A finding's fix is taken as it is printed, again and again, until check has nothing more to say that a statement
-// mends.
+// The test runs the statements that check prints, round after round, until no finding has a statement.
 func TestStatementsThatCheckAdvisesMendWhatItFound(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
@@ -77,7 +76,7 @@ member = "{email}"
 sum = "phone"
 `
 
-// administrator gives connections to a Redis as a user who may do everything.
+// administrator returns connections to a Redis as a user with all rights.
 func administrator(t *testing.T, rdb *goredis.Client, s *servers.Server) *goredis.Client {
 	t.Helper()
 	if err := rdb.Do(t.Context(), "ACL", "SETUSER", "admin", "on", ">"+password, "~*", "+@all").Err(); err != nil {
@@ -88,10 +87,10 @@ func administrator(t *testing.T, rdb *goredis.Client, s *servers.Server) *goredi
 	return admin
 }
 
-// adviceTaken runs what check says until it has no more of it, and returns what that was.
+// adviceTaken runs the statements that check advises until it advises none. It returns all statements.
 func adviceTaken(t *testing.T, l *lab, rdb *goredis.Client) string {
 	t.Helper()
-	taken := map[string]int{} // the round
+	taken := map[string]int{} // by statement: the round in which it ran
 	var all strings.Builder
 	for round := range 10 {
 		r := l.run("check", "--json")
@@ -105,7 +104,7 @@ func adviceTaken(t *testing.T, l *lab, rdb *goredis.Client) string {
 				continue
 			}
 			if before, was := taken[s]; was && before == round {
-				continue // several findings have one way out
+				continue // several findings may have the same fix
 			} else if was {
 				t.Fatalf("%s: %s: %s is advised though it was done", f.What, f.Detail, s)
 			}
@@ -124,7 +123,7 @@ func adviceTaken(t *testing.T, l *lab, rdb *goredis.Client) string {
 	return ""
 }
 
-// follow runs a statement where it belongs. PATTERN is the reader's to fill in.
+// follow runs a statement at MySQL or Redis. PATTERN in the statement is a placeholder, which follow replaces.
 func follow(t *testing.T, db *sql.DB, rdb *goredis.Client, statement string) {
 	t.Helper()
 	if first, _, _ := strings.Cut(statement, " "); first != "ACL" && first != "CONFIG" {
@@ -140,7 +139,7 @@ func follow(t *testing.T, db *sql.DB, rdb *goredis.Client, statement string) {
 	}
 }
 
-// A run makes the state directory, or fails at once: check says so before, and makes nothing.
+// If a run could not create the state directory, check must say so. check itself creates nothing.
 func TestCheckFindsAStateDirectoryThatCanNotBeMade(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.Own(t, servers.MySQL))
@@ -159,7 +158,8 @@ func TestCheckFindsAStateDirectoryThatCanNotBeMade(t *testing.T) {
 	}
 }
 
-// What the server says of a statement that the program makes of the configuration is shown: no value is in it.
+// The program makes statements from the configuration, such as with types and parameters. The server's message about
+// such a statement is shown, because it contains no values of rows.
 func TestCheckShowsWhatTheServerSaysOfTypesAndParameters(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))

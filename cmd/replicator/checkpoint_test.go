@@ -8,7 +8,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// saved is a line of `checkpoint show --json`.
+// saved is one line of `checkpoint show --json`.
 type saved struct{ View, Source, State, Position, GTID string }
 
 func (l *lab) saved(views ...string) []saved {
@@ -34,12 +34,12 @@ func TestCheckpointsAreShownSetAndReset(t *testing.T) {
 		t.Errorf("checkpoint show users:\n%s", text)
 	}
 
-	// Past a change: it is skipped, as was asked for.
+	// Setting the position past a change skips the change.
 	l.put("b", 1, `{"email": "b@x.org"}`)
 	l.must("checkpoint", "set", "--pos", l.position(), "--yes")
 	l.must("run", "--until-caught-up")
 	l.expect(emails, "a@x.org a")
-	// Back before it: it is read now, and what is repeated does no harm.
+	// Setting it back reads the change. Repeating earlier changes does no harm.
 	l.must("checkpoint", "set", "--pos", before[0].Position, "--yes")
 	l.must("run", "--until-caught-up")
 	l.expect(emails, "a@x.org a", "b@x.org b")
@@ -53,7 +53,7 @@ func TestCheckpointsAreShownSetAndReset(t *testing.T) {
 		t.Errorf("set to no place: %+v", r)
 	}
 
-	// One view is forgotten and filled anew, then all.
+	// Resetting one view fills only that view. Resetting all fills all.
 	l.exec("DELETE FROM index_users_email")
 	l.must("checkpoint", "reset", "index_users_email", "--yes")
 	if got := l.saved(); len(got) != 2 {
@@ -94,7 +94,8 @@ func TestTheMySQLStoreKeepsCheckpointsAndDeadLetters(t *testing.T) {
 	l.must("run", "--until-caught-up")
 }
 
-// A rebuild in place reads on from the same place, which is in the midst of a transaction: a reset doesn't.
+// A rebuild in place continues from the same log position, which may be within a transaction. A reset must still work
+// there.
 func TestACheckpointWithinATransactionIsReset(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))

@@ -8,8 +8,9 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// check tries a few rows of the source: whether the codec decodes them, whether they have what the views' paths name,
-// and whether their values fit the targets. What it finds is no failure: a run would start.
+// check samples a few rows of the source. It reports whether the codec decodes them, whether they have the properties
+// of the views' paths, and whether their values fit the targets. These findings are not failures, because a run would
+// still start.
 func TestCheckTriesRowsOfTheSource(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -68,7 +69,7 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 	}
 }
 
-// TestAPathThatNamesAColumnIsToldBeforeThereAreRows, and while something else is wrong.
+// TestAPathThatNamesAColumnIsToldBeforeThereAreRows also checks the hint while other findings are failures.
 func TestAPathThatNamesAColumnIsToldBeforeThereAreRows(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -167,8 +168,8 @@ fields = ["note"]
 create = true
 `
 
-// Plain columns are sampled as a scan reads them: expressions over them, over the key and over JSON in them have types,
-// and check finds nothing wrong with what a run keeps.
+// Plain columns are sampled as a scan reads them. Expressions over columns, over the key and over JSON in columns have
+// types, and check must not warn about values that a run accepts.
 func TestExpressionsOverColumnsAreSampled(t *testing.T) {
 	t.Parallel()
 	servertest.First(t, func(t *testing.T, s *servers.Server) {

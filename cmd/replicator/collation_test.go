@@ -8,7 +8,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// linksTable has keys as base62 and nanoid make them.
+// linksTable has keys of the kind that base62 and nanoid generate.
 const linksTable = "CREATE TABLE links (id VARCHAR(11) CHARACTER SET ascii COLLATE ascii_bin PRIMARY KEY, url VARCHAR(100))"
 
 const linkViews = `
@@ -41,7 +41,7 @@ create = true
 types = { id = "VARCHAR(11)", cnt = "BIGINT" }
 `
 
-// differsByCase are changes of entities whose keys a case-insensitive collation takes for one.
+// differsByCase are changes of entities whose keys are equal in a case-insensitive collation.
 var differsByCase = []string{
 	"INSERT INTO links VALUES ('zz', 'u')", "INSERT INTO links VALUES ('ZZ', 'u')",
 	"INSERT INTO links VALUES ('aB3', '1'), ('Ab3', '2')", "UPDATE links SET url = '3' WHERE id = 'aB3'",
@@ -73,7 +73,7 @@ func TestCreatedTargetsTellApartWhatTheSourceDoes(t *testing.T) {
 	p.stop()
 }
 
-// Which spaces at the end of a text count is for the source's collation to say.
+// The source's collation decides whether trailing spaces are significant. Created targets must follow it.
 func TestCreatedTargetsKeepSpacesThatTheSourceTellsApart(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
@@ -142,12 +142,13 @@ func TestTargetsThatCannotTellKeysApartAreRefusedWithTheirALTER(t *testing.T) {
 	p.stop()
 }
 
-// A counter's groups are what the bodies tell apart. A table that can't is kept as long as no two groups meet there.
+// The bodies distinguish a counter's groups. A table whose collation can't distinguish them is accepted until two
+// groups would share a row.
 func TestGroupsThatMeetInOneRowFailTheirView(t *testing.T) {
 	t.Parallel()
 	for _, meeting := range []struct{ collation, other string }{
 		{"utf8mb4_general_ci", "ROME"},
-		{"utf8mb4_bin", "Rome "}, // it pads
+		{"utf8mb4_bin", "Rome "}, // this collation ignores trailing spaces
 	} {
 		t.Run(meeting.collation, func(t *testing.T) {
 			groupsMeet(t, servertest.MySQL(t), meeting.collation, meeting.other)

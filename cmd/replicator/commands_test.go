@@ -32,7 +32,7 @@ func TestRunFillsThenFollowsUntilItIsTold(t *testing.T) {
 	l.caughtUp()
 	l.expect(emails, "ann@x.org a", "bob@x.org b")
 	l.put("c", 1, `{"email": "c@x.org"}`)
-	p.stop() // drains: what was read is applied, the rest comes at the next run
+	p.stop() // it applies the changes that it has read; the next run reads the others
 	p = l.running()
 	l.caughtUp()
 	l.expect(emails, "ann@x.org a", "bob@x.org b", "c@x.org c")
@@ -85,7 +85,7 @@ func TestWaitIsAFence(t *testing.T) {
 
 func TestStatusHasAllFieldsWhetherOrNotItRuns(t *testing.T) {
 	l := newLab(t, servertest.MySQL(t))
-	l.program = built // it is only asked
+	l.program = built // no need for the race detector, because the test only asks the program
 	l.put("a", 1, `{"phone": 4155550100}`)
 	fields := []string{"view", "sink", "kind", "state", "position", "lag_seconds", "rate", "dead_letters", "error"}
 	look := func(state string, dead int, placed bool) {
@@ -206,7 +206,7 @@ func TestSchemaPrintsWhatIsMissingAndWhatItPrintsWorks(t *testing.T) {
 func TestTailPrintsDecodedChangesAndWhatAViewIsGiven(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
-	l.exec("DROP TABLE users, index_users_email, index_users_phone") // it needs no sink
+	l.exec("DROP TABLE users, index_users_email, index_users_phone") // tail needs no sink
 	tail := func(extra ...string) *process {
 		t.Helper()
 		p := l.start(append([]string{"tail", "--limit", "4", "-c", l.file()}, extra...)...)
@@ -237,7 +237,7 @@ func TestTailPrintsDecodedChangesAndWhatAViewIsGiven(t *testing.T) {
 		!strings.Contains(lines[3], `"op":"delete"`) {
 		t.Errorf("lines are\n%s", p.Output())
 	}
-	for _, i := range []int{0, 3} { // a delete has the same ones
+	for _, i := range []int{0, 3} { // an insert and a delete have the same fields
 		var line map[string]any
 		if err := json.Unmarshal([]byte(lines[i]), &line); err != nil {
 			t.Fatal(err)
@@ -248,7 +248,7 @@ func TestTailPrintsDecodedChangesAndWhatAViewIsGiven(t *testing.T) {
 			t.Errorf("fields %v, want %v", names, want)
 		}
 	}
-	// What the binlog doesn't tell is said, and reading goes on behind it.
+	// The binlog doesn't have the rows of a TRUNCATE. tail says so, and continues after the statement.
 	l.exec("TRUNCATE TABLE cell")
 	l.put("c", 1, `{}`)
 	after := l.run("tail", "--from", "earliest", "--limit", "5")
@@ -267,7 +267,7 @@ func TestTailPrintsDecodedChangesAndWhatAViewIsGiven(t *testing.T) {
 	}
 }
 
-// as is nil if something is so.
+// as returns nil if so is true, and otherwise an error with the text.
 func as(so bool, what string) error {
 	if so {
 		return nil
@@ -312,7 +312,7 @@ func TestConfigurationIsFoundWhereverItIsNamed(t *testing.T) {
 	}
 }
 
-// Of rows without a body, the fields' types are known, too; create = true uses them.
+// The types of the fields are known from the columns of rows without a body. create = true uses these types.
 func TestTargetsOfPlainRowsAreCreatedWithTheSourcesTypes(t *testing.T) {
 	t.Parallel()
 	servertest.First(t, func(t *testing.T, s *servers.Server) {

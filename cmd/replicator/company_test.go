@@ -7,8 +7,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// Two programs with stores of their own keep the same views: both say so, in the log and in status, and fail nothing.
-// (TestASecondReplicatorOfTheSameViewsIsSeenByBoth of package pipeline has the time, and the end.)
+// Two programs with different stores keep the same views. Both say so in the log and in status, and no view fails.
+// (TestASecondReplicatorOfTheSameViewsIsSeenByBoth in package pipeline tests how long that takes and how it ends.)
 func TestTwoProgramsThatKeepTheSameViewsSaySo(t *testing.T) {
 	t.Parallel()
 	first := newLab(t, servertest.MySQL(t))
@@ -24,7 +24,7 @@ func TestTwoProgramsThatKeepTheSameViewsSaySo(t *testing.T) {
 			return as(strings.Contains(text, "index_users_email, ") && strings.Contains(text, "another replicator"),
 				"status of both:\n"+text)
 		})
-		// The one that began first may have to fill again, as the other registered while it did.
+		// The second program may have registered during the first one's fill. Then the first one must fill again.
 		eventually(t, func() error {
 			status := l.must("status", "users")
 			return as(strings.Contains(status, "running") && strings.Contains(status, sharedText), "status of a view:\n"+status)

@@ -7,7 +7,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestDeadLettersOfRowsThatAStatementChangedGo: the binlog doesn't say that their rows are mended, or gone.
+// A statement in the binlog doesn't tell that the rows of dead letters were corrected or deleted. The program must find
+// out and remove the letters.
 func TestDeadLettersOfRowsThatAStatementChangedGo(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -31,8 +32,8 @@ func TestDeadLettersOfRowsThatAStatementChangedGo(t *testing.T) {
 	p.stop()
 }
 
-// TestARowThatAStatementBringsBackHasItsDeadLetter: nothing was shown of the row that went, so the view needs no
-// repair. The row that is left is dead, and the binlog says nothing of it.
+// The newest row of a cell contributes nothing, and a statement deletes it. The remaining row is dead, but the binlog
+// doesn't mention it. The view itself needs no repair, but the row must get a dead letter.
 func TestARowThatAStatementBringsBackHasItsDeadLetter(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -47,7 +48,7 @@ func TestARowThatAStatementBringsBackHasItsDeadLetter(t *testing.T) {
 		t.Fatalf("letters of a row that shows nothing: %+v", left)
 	}
 	l.session("SET SESSION binlog_format = 'STATEMENT'", "DELETE FROM cell WHERE ref_key = 2")
-	l.caughtUp() // it is compared
+	l.caughtUp() // this also waits for the comparison
 	if got := l.letters(); len(got) != 1 || got[0].Version != 1 {
 		t.Errorf("the letters are %+v, not that of version 1", got)
 	}

@@ -11,8 +11,9 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What the servers refuse is known from the sinks, in all three, where the place is the version: verify and explain
-// find it without a state directory, the letters come back to a new one, and a letter that was dropped stays so.
+// All three sinks remember which rows their servers rejected, here for rows whose version is their log position. verify
+// and explain find these rows without a state directory. A new state directory gets their letters again, but a dropped
+// letter stays dropped.
 func TestDeadLettersAreKnownFromTheSinks(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -107,7 +108,7 @@ fields = ["n"]
 	l.must("run", "--until-caught-up")
 	found("after something newer", 0)
 
-	// What is gone from the source when its log is no longer read is gone from the list, too.
+	// A row that was deleted in the source before a reset is removed from the list, too.
 	l.exec("INSERT INTO thing VALUES (5, 'refused', 'five')")
 	l.must("run", "--until-caught-up")
 	listed("once more", "thing_search 5", "things 5")

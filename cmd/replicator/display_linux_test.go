@@ -15,19 +15,19 @@ import (
 	"golang.org/x/term"
 )
 
-// display is what a terminal of some columns shows. It knows the sequences that the demo writes, and no others.
+// display simulates a terminal with a number of columns. It knows only the control sequences that the demo writes.
 type display struct {
 	t              *testing.T
 	columns, lines int
-	rows           [][]rune // what scrolled off the top, and below it the screen
+	rows           [][]rune // the lines that scrolled off the top, then the lines of the screen
 	row, column    int
 	noWrap         bool
-	wrapped        bool // a text went on in the next line
+	wrapped        bool // a text was too long and continued in the next line
 }
 
 var sequence = regexp.MustCompile("^\x1b\\[([?0-9;]*)([a-zA-Z])")
 
-// shown is the display of a text.
+// shown returns a display to which the text was written.
 func shown(t *testing.T, columns, lines int, text string) *display {
 	t.Helper()
 	d := &display{t: t, columns: columns, lines: lines, rows: [][]rune{nil}}
@@ -73,7 +73,7 @@ func (d *display) obey(parameter, command string) {
 	}
 }
 
-// top is the first row of the screen: what is above it can't be reached.
+// top returns the screen's first row. The cursor can't move above it.
 func (d *display) top() int { return max(len(d.rows)-d.lines, 0) }
 
 func (d *display) down() {
@@ -98,7 +98,7 @@ func (d *display) put(r rune) {
 	d.column++
 }
 
-// text is all that is shown, from what scrolled off first on.
+// text returns all lines, including those that scrolled off the top.
 func (d *display) text() string {
 	var b strings.Builder
 	for _, row := range d.rows {
@@ -107,12 +107,12 @@ func (d *display) text() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// tmux is what tmux shows of a text, in the end. Where there is no tmux, that is what is wanted.
+// tmux returns what tmux finally shows of a text. Without tmux, it returns want.
 func tmux(t *testing.T, columns, lines int, text, want string) string {
 	t.Helper()
 	program, err := exec.LookPath("tmux")
 	if err != nil {
-		return want // the display has to do
+		return want // only the simulated display is tested then
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "text")
@@ -138,7 +138,7 @@ func tmux(t *testing.T, columns, lines int, text, want string) string {
 	}
 }
 
-// drawn checks what a terminal showed after each frame of a text, and returns what it shows at the end of it.
+// drawn checks what a terminal shows after each frame of a text. It returns what the terminal shows at the end.
 func drawn(t *testing.T, columns, lines int, text string) string {
 	t.Helper()
 	const end = "\x1b[J"
@@ -164,7 +164,7 @@ func drawn(t *testing.T, columns, lines int, text string) string {
 	}
 }
 
-// The title is longer than most terminals are wide, and so may be the last line.
+// The title is longer than most terminals are wide. The last line may also be too long.
 func TestAFrameOfTheDemoStaysOneScreen(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	f := frame{state: "running", left: time.Minute, lookup: "u12345@example.com → 0123abcd… → username \"u12345\"  (0.3 ms)"}
@@ -196,7 +196,7 @@ func TestAFrameOfTheDemoStaysOneScreen(t *testing.T) {
 	}
 }
 
-// The whole demo, as somebody sees it who types its command in a narrow terminal.
+// This is the whole demo as a user sees it in a narrow terminal.
 func TestTheDemoLeavesCleanText(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a server")
@@ -210,13 +210,13 @@ func TestTheDemoLeavesCleanText(t *testing.T) {
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "TERM=xterm")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it stops its server
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that the demo stops its server
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %q", err, terminal.text)
 	}
 	text := terminal.wait(func(text string) bool { return strings.Contains(text, `"Quick start".`) })
 	got := drawn(t, 60, 24, text)
-	// The last frame, and after it nothing but text.
+	// The output ends with the last frame and then plain text.
 	lines := strings.Split(got, "\n")
 	title := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "replicator demo") })
 	form := regexp.MustCompile(`^replicator demo .*…

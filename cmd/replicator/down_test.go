@@ -9,7 +9,7 @@ import (
 	"replicator/service"
 )
 
-// TestCommandsSayWhichServerIsDown: what is asked at 3 a.m. names the server, and shows what can be known without it.
+// The commands that operators use in an outage must name the server that is down, and show what is known without it.
 func TestCommandsSayWhichServerIsDown(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -68,7 +68,7 @@ fields = ["x"]
 		t.Errorf("of the source it shows %s", r.out)
 	}
 	fails([]string{"view sum: ", "connection refused"}, "deadletters", "retry", "--view", "sum")
-	fails([]string{"1 dead letter left"}, "deadletters", "retry", "--view", "amounts") // whose sink is not down
+	fails([]string{"1 dead letter left"}, "deadletters", "retry", "--view", "amounts") // the sink of view amounts is up
 
 	l.env["DSN"] = strings.Replace(l.env["DSN"], l.server.Addr(), redis.Addr(), 1)
 	for _, args := range [][]string{{"explain", "v", "1"}, {"tail"}} {
@@ -76,7 +76,7 @@ fields = ["x"]
 	}
 }
 
-// TestASourceThatIsDownIsOneFault: what can't be known without it is not said to be the views', or the sinks'.
+// Some checks need the source. If it is down, they must not blame the views or the sinks.
 func TestASourceThatIsDownIsOneFault(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -120,7 +120,7 @@ fields = ["x"]
 		t.Errorf("it says\n%v\nnot\n%v", said, want)
 	}
 
-	r := l.run("schema") // whose types would be guesses
+	r := l.run("schema") // it fails, because the types come from the source
 	if r.code != exitFailed || r.out != "" || !strings.Contains(r.errors, "sink main: view list: ") ||
 		!strings.Contains(r.errors, "source") || !strings.Contains(r.errors, "connection refused") {
 		t.Errorf("schema: %+v", r)

@@ -11,8 +11,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestATableThatStandsEmptyIsFilledAnew: marks and states are in other tables than what they tell of, and stay when
-// that is dropped and made again. The views must not run on without the rows of all that does not change.
+// A view's table is dropped or emptied, but its marks and states are in other tables and remain. The view must not run
+// on without the rows that don't change any more.
 func TestATableThatStandsEmptyIsFilledAnew(t *testing.T) {
 	t.Parallel()
 	sink := servertest.MySQL(t)
@@ -23,8 +23,8 @@ func TestATableThatStandsEmptyIsFilledAnew(t *testing.T) {
 		onLost  string
 		running bool
 		does    []string
-		more    []string // once it was noticed
-		writes  bool     // some cells change all the time until it is noticed
+		more    []string // statements to run once the program has noticed
+		writes  bool     // some cells change all the time until the program has noticed
 	}{
 		"dropped, and created by the program": {onLost: "rebuild", running: true, does: both},
 		"the same while it does not run":      {onLost: "stop", does: both},
@@ -60,7 +60,7 @@ func TestATableThatStandsEmptyIsFilledAnew(t *testing.T) {
 			if c.running {
 				l.put("\x00", 2, `{"email": "new@x.org"}`)
 			} else {
-				p = l.running() // and nothing is ever written any more
+				p = l.running() // nothing is written from now on
 			}
 			if c.onLost == "stop" {
 				l.failsWith("users", "sink main", "replicator rebuild")
@@ -69,7 +69,7 @@ func TestATableThatStandsEmptyIsFilledAnew(t *testing.T) {
 				l.reaches("index_users_email", "running")
 				execAll(t, db, c.more...)
 				l.remedied("users", "sink main")
-				if l.status("by_email").State == "failed" { // it is named by a command of its own
+				if l.status("by_email").State == "failed" { // its status may name another command
 					l.remedied("by_email", "sink main")
 				}
 			}
@@ -77,7 +77,7 @@ func TestATableThatStandsEmptyIsFilledAnew(t *testing.T) {
 			l.reaches("users", "running")
 			l.caughtUp()
 			p.stop()
-			p = l.running() // what was filled anew is lost no more
+			p = l.running() // after a restart, the refilled rows are still there
 			l.caughtUp()
 			if err := holdsEach(t.Context(), db, cells); err != nil {
 				t.Error(err)
@@ -87,7 +87,7 @@ func TestATableThatStandsEmptyIsFilledAnew(t *testing.T) {
 	}
 }
 
-// writing changes some cells again and again, if it is to, until the returned function is called.
+// writing changes some cells repeatedly until the returned function is called. With on false, it does nothing.
 func (l *lab) writing(on bool, cells int) (end func()) {
 	if !on {
 		return func() {}
@@ -105,7 +105,7 @@ func (l *lab) writing(on bool, cells int) (end func()) {
 	}
 }
 
-// holdsEach says why the tables of users and of the counter do not hold so many rows each.
+// holdsEach returns an error unless the tables of both views have this many rows.
 func holdsEach(ctx context.Context, db *sql.DB, rows int) error {
 	for _, table := range []string{"users", "by_email"} {
 		var got int
@@ -113,7 +113,7 @@ func holdsEach(ctx context.Context, db *sql.DB, rows int) error {
 		if err == nil && got != rows {
 			err = fmt.Errorf("table %s has %d rows, not %d", table, got, rows)
 		}
-		if err != nil { // it may not be there yet
+		if err != nil { // the table may not exist yet
 			return err
 		}
 	}

@@ -48,13 +48,13 @@ key = "item:{id}"
 fields = ["label"]
 `
 
-// pairLab is a source that is one of two servers, each of which has all that the other one writes, and views of its rows
-// in sinks elsewhere. A row's version is its place in the log.
+// pairLab is a pair of servers, one of which is the source. Each has everything that was written to the other. Views of
+// their rows are in sinks elsewhere. A row's version is its log position.
 type pairLab struct {
 	*lab
 	servers [2]*servers.Server
 	dbs     [2]*sql.DB
-	at      int // which of them is the source
+	at      int // the index of the server that is the source
 	rdb     *goredis.Client
 }
 
@@ -83,21 +83,21 @@ func newPairLab(t *testing.T) *pairLab {
 	return l
 }
 
-// replicate makes one of the servers a replica of the other.
+// replicate makes the server to a replica of the server from.
 func (l *pairLab) replicate(to, from int) {
 	l.t.Helper()
 	execAll(l.t, l.dbs[to], fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, "+
 		"SOURCE_USER='root', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1", l.servers[from].Port), "START REPLICA")
 }
 
-// reads has a program read one of the servers.
+// reads configures a program to read one of the servers.
 func (l *pairLab) reads(m *lab, server int) {
 	l.t.Helper()
 	m.env["DSN"] = l.dsn(l.servers[server].Addr(), "app")
 	m.configure(labelViews)
 }
 
-// beside is a program of the same views with a state directory of its own, which reads one of the servers.
+// beside returns a second program with the same views, which reads one of the servers. It has its own state directory.
 func (l *pairLab) beside(server int) *lab {
 	other := *l.lab
 	other.dir, other.listen, other.env = l.t.TempDir(), servertest.FreeAddress(l.t), map[string]string{}
@@ -109,7 +109,7 @@ func (l *pairLab) beside(server int) *lab {
 	return &other
 }
 
-// replicated waits until the replica has all that the source has.
+// replicated waits until the replica has applied everything.
 func (l *pairLab) replicated() {
 	l.t.Helper()
 	all := rowsOf(l.t, l.dbs[l.at], "SELECT @@GLOBAL.gtid_executed")[0]
@@ -118,7 +118,7 @@ func (l *pairLab) replicated() {
 	}
 }
 
-// failsOver lets the replica take the source's place, which becomes its replica.
+// failsOver makes the replica the source, and the source its replica.
 func (l *pairLab) failsOver() {
 	l.t.Helper()
 	l.replicated()
@@ -128,14 +128,14 @@ func (l *pairLab) failsOver() {
 	l.reads(l.lab, l.at)
 }
 
-// labels gives every row a label, and returns where the source's log ends then.
+// labels gives every row a label. It returns the end of the source's log after that.
 func (l *pairLab) labels(label string) (fence string) {
 	l.t.Helper()
 	execAll(l.t, l.dbs[l.at], "UPDATE app.item SET label = '"+label+"'")
 	return strings.Join(strings.Fields(rowsOf(l.t, l.dbs[l.at], "SHOW BINARY LOG STATUS")[0])[:2], ":")
 }
 
-// shows fails the test unless both views have that label in every row.
+// shows fails the test unless every row has that label in both views.
 func (l *pairLab) shows(label string) {
 	l.t.Helper()
 	want := slices.Repeat([]string{label}, 5)
@@ -149,7 +149,7 @@ func (l *pairLab) shows(label string) {
 	}
 }
 
-// The source failed over and back. A state directory of before knows of neither, and is put back.
+// The source failed over and back. Then a state directory from before both failovers is restored.
 func TestAnOlderStateDirectoryIsHarmlessAfterFailovers(t *testing.T) {
 	t.Parallel()
 	l := newPairLab(t)
@@ -182,9 +182,9 @@ func TestAnOlderStateDirectoryIsHarmlessAfterFailovers(t *testing.T) {
 	l.must("verify")
 }
 
-// A second replicator runs on a replica for a while, and ends. The first one says that it was overtaken. A rebuild of its
-// views takes them over at once, and what was dropped is there. That it goes on by itself, too, if nothing is rebuilt, is
-// tested in package pipeline.
+// A second replicator runs on a replica for a while and ends. The first one reports that it was overtaken. A rebuild
+// takes the views over at once, and the changes that the sink had dropped are there. Package pipeline tests that the
+// first one also continues without a rebuild.
 func TestASecondReplicatorOnAReplicaForAWhile(t *testing.T) {
 	t.Parallel()
 	l := newPairLab(t)
@@ -216,7 +216,8 @@ func TestASecondReplicatorOnAReplicaForAWhile(t *testing.T) {
 	l.must("verify")
 }
 
-// What a repair reads from a replica would count for newer than all that comes later from the source.
+// A repair must not read from a replica, because the sink would treat its writes as newer than all later changes from
+// the source.
 func TestARepairFromAReplicaIsRefused(t *testing.T) {
 	t.Parallel()
 	l := newPairLab(t)

@@ -38,8 +38,8 @@ key = "sale:{id}"
 fields = ["shop", "amount"]
 `
 
-// TestARedisThatEvictsIsRepaired: what it lost alone, sums and what they are made of included, is found by verify, made
-// again by a rebuild, and put right without anybody's help where the server tells that it evicts.
+// Redis loses keys, including sums and the amounts that they are made of. verify finds the loss, and a rebuild restores
+// the keys. If the server reports evictions, the program repairs the views without an operator.
 func TestARedisThatEvictsIsRepaired(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -49,7 +49,7 @@ func TestARedisThatEvictsIsRepaired(t *testing.T) {
 	for id := range 40 {
 		l.exec(fmt.Sprintf("INSERT INTO sale VALUES (%d, %d, %d.25)", id, id%3, id))
 	}
-	// The marks may be evicted, too: the views are filled again then.
+	// Marks may be evicted, too. With on_lost = "rebuild", the views are then filled again.
 	l.configure(strings.Replace(source, "[source]", "[source]\non_lost = \"rebuild\"", 1),
 		strings.Split(program, "[tables.cell]")[0], salesViews)
 	p := l.running()
@@ -98,7 +98,7 @@ func TestARedisThatEvictsIsRepaired(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		// Where a mark is among what was evicted, that is what the program sees first.
+		// If a mark was evicted, the program notices that before it sees the number of evictions.
 		_, status := l.answer("/api/v1/status")
 		if !strings.Contains(status, `"evicted_keys":`) && !strings.Contains(p.Log(), "The views are filled again") {
 			return fmt.Errorf("nothing tells of evictions: %s", status)
@@ -106,8 +106,8 @@ func TestARedisThatEvictsIsRepaired(t *testing.T) {
 		if got := shownSales(t, rdb); !slices.Equal(got, want) {
 			return fmt.Errorf("the views have %q", got)
 		}
-		// It may have been told of the first evictions while there were more: views that look right may be made of what
-		// is not there, until it is told of those.
+		// The program may have seen only the first evictions. Then the views may look right although the keys behind
+		// them are missing, until the program sees the others. verify checks these keys, too.
 		if r := l.run("verify"); r.code != 0 {
 			return fmt.Errorf("verify says\n%s%s", r.out, r.errors)
 		}
@@ -116,7 +116,7 @@ func TestARedisThatEvictsIsRepaired(t *testing.T) {
 	p.stop()
 }
 
-// shownSales is what readers see.
+// shownSales returns what readers see of the sales.
 func shownSales(t *testing.T, rdb *goredis.Client) (all []string) {
 	t.Helper()
 	ctx := t.Context()

@@ -8,7 +8,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// Keys expire after the last change, nothing but a change brings them back, and verify finds nothing wrong with it.
+// Keys expire some time after the last change, and only another change restores them. verify doesn't count expired keys
+// as differences.
 func TestKeysInRedisExpire(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -58,7 +59,7 @@ expire = "24h"
 	if e := l.explains("things", "1"); e.Holds != "as expected" || !strings.Contains(e.Why, "they have expired") {
 		t.Errorf("explain: %+v", e)
 	}
-	l.exec("UPDATE thing SET n = 2 WHERE id = 1") // no view shows it
+	l.exec("UPDATE thing SET n = 2 WHERE id = 1") // no view shows this column
 	l.caughtUp()
 	for key, upto := range map[string]time.Duration{"thing:1": day, "by_name:a": day, "thing:2": -2} {
 		goesIn("after a change of one", key, min(upto, day-time.Hour), upto)

@@ -9,7 +9,8 @@ import (
 	"replicator/service"
 )
 
-// What is wrong is seen at a glance: the row in the source, what the view should hold of it, and what it holds.
+// explain shows a difference at a glance: the row in the source, the entries that the view should have, and those that
+// it has.
 func TestExplainShowsWhatTheSinkHolds(t *testing.T) {
 	t.Parallel()
 	for sink, prepare := range plantings() {
@@ -50,7 +51,8 @@ func TestExplainShowsWhatTheSinkHolds(t *testing.T) {
 	}
 }
 
-// A view that merges columns of one table asks for the key of each, and they are all refused in the same words.
+// A view merges cells of one table. The key is parsed for each of its feeds, and all report the same error. explain
+// must print it once.
 func TestExplainRefusesAKeyOnce(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.Own(t, servers.MySQL))
@@ -61,7 +63,7 @@ func TestExplainRefusesAKeyOnce(t *testing.T) {
 	}
 }
 
-// The source takes 1.5 for 1.500: such a key is explained in any form that a SELECT finds.
+// To the source, 1.5 and 1.500 are equal. explain must accept such a key in any form that a SELECT finds.
 func TestANumberOrDateInAKeyIsExplainedInAnyForm(t *testing.T) {
 	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {

@@ -7,8 +7,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A Redis without an append-only file that is killed in the middle of a fill comes back with its last snapshot, and the
-// source is idle: no position tells what it lost. It is filled from where the snapshot stood.
+// A Redis without an append-only file is killed during a fill. It comes back with its last snapshot. The source is
+// idle, so no position reveals the loss. The fill must continue from the snapshot's progress.
 func TestARedisThatComesBackWithItsLastSnapshotInAFill(t *testing.T) {
 	t.Parallel()
 	const users = 600

@@ -11,8 +11,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What was deleted is forgotten in the sinks while the program runs, and a process with an older state directory brings
-// nothing of it back.
+// The sinks forget deleted rows while the program runs. A process with an older state directory must not bring such
+// rows back.
 func TestDeletedRowsAreForgottenAndStayDeleted(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -75,7 +75,7 @@ fields = ["name"]
 		return err
 	})
 	documents := l.env["ELASTIC"] + "/" + l.env["INDEX"] + "-r1/"
-	eventually(t, func() error { // one is the marks'
+	eventually(t, func() error { // one of the documents has the marks
 		var found struct{ Count int }
 		askElastic(t, http.MethodPost, documents+"_refresh", nil)
 		askElastic(t, http.MethodGet, documents+"_count", &found)
@@ -103,7 +103,7 @@ fields = ["name"]
 	if shown.Count != 1 {
 		t.Errorf("the search shows %d carts, want one", shown.Count)
 	}
-	p = l.running() // what was read again, and is gone, is remembered as of now
+	p = l.running() // the repeated deletes made states again, which must be forgotten, too
 	l.exec("UPDATE cart SET name = 'there' WHERE id = 0")
 	l.becomes("SELECT COUNT(*) FROM replicator_state", "1")
 	p.stop()

@@ -10,7 +10,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What a view in Redis showed by another definition is gone after the rebuild, of which cells and of what kind it was.
+// After a rebuild, nothing remains of what a view in Redis showed under its previous definition, whichever cells or
+// kind that had.
 func TestARedefinedViewInRedisHoldsNothingOfBefore(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)
@@ -73,7 +74,7 @@ func TestARedefinedViewInRedisHoldsNothingOfBefore(t *testing.T) {
 	}
 }
 
-// A program that is stopped while a sink is down says that not all is done.
+// If the program is stopped while a sink is down, it logs that changes were not applied.
 func TestTheEndInAnOutageSaysWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))

@@ -7,7 +7,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// The functions of expressions give what the server's own functions give of the same columns.
+// The functions in expressions return the same values as the server's functions of the same name.
 func TestFunctionsGiveWhatTheServersOwnDo(t *testing.T) {
 	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {

@@ -22,23 +22,25 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// The tests drive the program as a user does: they build it once, run it against real servers, and look at what it
-// prints, answers and writes. Every account it is given has no more rights than the manual asks for, and a password
-// that must show nowhere.
+// The tests use the program as a user does. They build it once, run it against real servers, and examine its output,
+// its answers and its writes. Its database accounts have only the rights that the manual asks for. Their password must
+// never be shown.
 
-// password is every test account's. Whatever a program prints, logs or answers is searched for it.
+// password is the password of every test account. The tests search everything that a program prints, logs or answers
+// for it.
 const password = "hunter2-must-not-show"
 
-// patience is how long a test waits for what must happen, on a machine that has much else to do: 123 views that are
-// verified one after the other, each behind all that other tests wrote, have taken more than three minutes.
+// patience is the timeout for everything that must eventually happen, on a busy machine. Verifying 123 views one after
+// the other, while other tests write, has taken more than three minutes.
 const patience = 10 * time.Minute
 
-// built is the program under test. Where races are looked for, watched has the race detector, and is what runs until it
-// is told to end: commands that only ask it would take ten times as long to start, and a run that ends by itself does
-// nothing that the other doesn't.
+// built is the path of the program under test. watched is the path of the same program, built with the race detector if
+// races are checked. It is used only for runs that last until they are told to end. Short commands would start ten
+// times slower with it, and runs that end on their own do nothing different.
 var built, watched string
 
-// raceVariable has races looked for in the program, though not in its tests, as `make test` does: these only drive it.
+// raceVariable is the environment variable that enables race detection in the program, but not in these tests. `make
+// test` sets it.
 const raceVariable = "REPLICATOR_TEST_RACE"
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
@@ -62,20 +64,20 @@ func testMain(m *testing.M) int {
 	return servertest.Run(m)
 }
 
-// lab is a configured program, and the database that it reads and writes.
+// lab is a configured program with the database that it reads and writes.
 type lab struct {
 	t        *testing.T
 	server   *servers.Server
 	database string
 	user     string
-	db       *sql.DB // as root, in the database
-	dir      string  // of the configuration file
+	db       *sql.DB // root's connections to the database
+	dir      string  // the directory of the configuration file
 	listen   string
 	env      map[string]string
-	program  string // "": built, or watched for what runs
+	program  string // the program's path; "": built, or watched for long runs
 }
 
-// newLab makes a database with the cells' tables and an account, and a configuration of three views.
+// newLab creates a database with the cells' tables, an account, and a configuration with three views.
 func newLab(t *testing.T, s *servers.Server) *lab {
 	l := newBareLab(t, s)
 	l.exec(cellTable, usersTable, emailTable, phoneTable)
@@ -83,7 +85,7 @@ func newLab(t *testing.T, s *servers.Server) *lab {
 	return l
 }
 
-// newBareLab makes an empty database, and no configuration.
+// newBareLab creates an empty database and no configuration.
 func newBareLab(t *testing.T, s *servers.Server) *lab {
 	t.Helper()
 	l := &lab{t: t, server: s, database: servertest.Database(t, s), dir: t.TempDir(), listen: servertest.FreeAddress(t)}
@@ -94,7 +96,7 @@ func newBareLab(t *testing.T, s *servers.Server) *lab {
 	return l
 }
 
-// connect gives root's connections to a database.
+// connect returns root's connections to a database.
 func (l *lab) connect(s *servers.Server, database string) *sql.DB {
 	l.t.Helper()
 	db, err := sql.Open("mysql", s.DSN(database))
@@ -105,14 +107,14 @@ func (l *lab) connect(s *servers.Server, database string) *sql.DB {
 	return db
 }
 
-// ownRedis starts a Redis of the test's own, and connects to it.
+// ownRedis starts a Redis for this test only, and connects to it.
 func ownRedis(t *testing.T, args ...string) (*servers.Server, *goredis.Client) {
 	t.Helper()
 	s := servertest.Own(t, servers.Redis7, args...)
 	return s, redisClient(t, s)
 }
 
-// redisClient gives connections to a Redis.
+// redisClient returns connections to a Redis.
 func redisClient(t *testing.T, s *servers.Server) *goredis.Client {
 	t.Helper()
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr()})
@@ -120,7 +122,7 @@ func redisClient(t *testing.T, s *servers.Server) *goredis.Client {
 	return client
 }
 
-// account makes an account with the given rights, dropped at the end.
+// account creates an account with the given rights. The account is dropped when the test ends.
 func (l *lab) account(s *servers.Server, user string, grants ...string) {
 	l.t.Helper()
 	db := l.connect(s, "")
@@ -130,17 +132,17 @@ func (l *lab) account(s *servers.Server, user string, grants ...string) {
 	}
 	l.t.Cleanup(func() {
 		if s.Running() {
-			_, _ = db.Exec("DROP USER " + user + "@'%'") // a later test has another one
+			_, _ = db.Exec("DROP USER " + user + "@'%'") // a later test may create the same account
 		}
 	})
 }
 
-// dsn is how the program connects: as the test's account.
+// dsn returns the program's DSN, with the test's account.
 func (l *lab) dsn(address, database string) string {
 	return fmt.Sprintf("%s:%s@tcp(%s)/%s", l.user, password, address, database)
 }
 
-// configure writes the configuration: the parts one after another.
+// configure writes the configuration file, which consists of the parts in this order.
 func (l *lab) configure(parts ...string) {
 	l.t.Helper()
 	if err := l.launched().Configure(parts...); err != nil {
@@ -162,7 +164,7 @@ func execAll(t *testing.T, db *sql.DB, statements ...string) {
 	}
 }
 
-// session runs statements on one connection, which is closed after.
+// session runs statements on one connection and then closes the connection.
 func (l *lab) session(statements ...string) {
 	l.t.Helper()
 	db := l.connect(l.server, l.database)
@@ -182,11 +184,11 @@ func (l *lab) put(key string, version int64, body string) {
 	}
 }
 
-// rowKey is a letter as a key of 16 bytes; keyText is how it is shown.
+// rowKey returns a letter as a key of 16 bytes. keyText returns the form in which this key is shown.
 func rowKey(key string) []byte  { return append(bytes.Repeat([]byte{0}, 15), key[0]) }
 func keyText(key string) string { return fmt.Sprintf("%x", rowKey(key)) }
 
-// rows reads rows as text: columns joined by a space.
+// rows returns the rows of a query as text, with a space between columns.
 func (l *lab) rows(query string) []string { l.t.Helper(); return rowsOf(l.t, l.db, query) }
 
 func rowsOf(t *testing.T, db *sql.DB, query string) []string {
@@ -229,7 +231,7 @@ func tryRows(ctx context.Context, db *sql.DB, query string) ([]string, error) {
 	return all, rows.Err()
 }
 
-// expect checks what a query gives.
+// expect fails the test unless a query returns these rows.
 func (l *lab) expect(query string, want ...string) {
 	l.t.Helper()
 	if got := l.rows(query); !slices.Equal(got, want) {
@@ -237,13 +239,13 @@ func (l *lab) expect(query string, want ...string) {
 	}
 }
 
-// expectLike compares two queries' rows.
+// expectLike fails the test unless two queries return the same rows.
 func (l *lab) expectLike(query, like string) { l.t.Helper(); l.expect(query, l.rows(like)...) }
 
-// emails are the entries of index_users_email, with the last digits of their keys.
+// emails selects the entries of index_users_email, with the letters of their keys.
 const emails = "SELECT email, CHAR(ORD(RIGHT(row_key, 1)) USING utf8mb4) FROM index_users_email ORDER BY 1, 2"
 
-// position is the present end of the binlog, FILE:POS; gtids what has been executed.
+// position returns the current end of the binlog, FILE:POS. gtids returns the executed GTIDs.
 func (l *lab) position() string {
 	l.t.Helper()
 	query := "SHOW BINARY LOG STATUS"
@@ -263,19 +265,19 @@ func (l *lab) gtids() string {
 	return strings.ReplaceAll(l.rows(query)[0], "\n", "")
 }
 
-// result is how a command ended.
+// result is a command's exit status and output.
 type result struct {
 	code        int
 	out, errors string
 }
 
-// run runs a command to its end, with -c.
+// run runs a command with -c and waits until it ends.
 func (l *lab) run(args ...string) result {
 	l.t.Helper()
 	return l.command(append(args, "-c", l.file())...)
 }
 
-// command runs a command line to its end.
+// command runs a command line and waits until it ends.
 func (l *lab) command(args ...string) result {
 	l.t.Helper()
 	p := l.start(args...)
@@ -283,7 +285,7 @@ func (l *lab) command(args ...string) result {
 	return result{code, p.Output(), p.Log()}
 }
 
-// must runs a command that has to succeed, and returns what it prints.
+// must runs a command that must succeed, and returns its output.
 func (l *lab) must(args ...string) string {
 	l.t.Helper()
 	r := l.run(args...)
@@ -293,19 +295,19 @@ func (l *lab) must(args ...string) string {
 	return r.out
 }
 
-// caughtUp waits, through the program, until every view (or the named ones) includes all that was committed.
+// caughtUp waits with `replicator wait` until every view (or the named ones) includes everything that was committed.
 func (l *lab) caughtUp(views ...string) {
 	l.t.Helper()
 	l.waitFor(l.position(), views...)
 }
 
-// waitFor waits until every view (or the named ones) includes a place of the log.
+// waitFor waits until every view (or the named ones) includes a log position.
 func (l *lab) waitFor(fence string, views ...string) {
 	l.t.Helper()
 	l.must(append([]string{"wait", "--pos", fence, "--timeout", patience.String()}, views...)...)
 }
 
-// viewStatus is a line of `status --json`, as SPEC lists its fields.
+// viewStatus is one line of `status --json`, with the fields that SPEC lists.
 type viewStatus struct {
 	View, Sink, Source, Kind, State, Position, Error string
 	LagSeconds                                       *float64 `json:"lag_seconds"`
@@ -314,10 +316,10 @@ type viewStatus struct {
 	FanOut                                           int64 `json:"fan_out"`
 }
 
-// status asks the program for the status of a view.
+// status returns the status of a view, as `replicator status` prints it.
 func (l *lab) status(view string) viewStatus {
 	l.t.Helper()
-	r := l.run("status", "--json") // fails where nothing runs, and says what was saved
+	r := l.run("status", "--json") // if nothing runs, this fails but still prints the saved positions
 	for _, s := range jsonLines[viewStatus](l.t, r.out) {
 		if s.View == view {
 			return s
@@ -327,8 +329,8 @@ func (l *lab) status(view string) viewStatus {
 	return viewStatus{}
 }
 
-// reaches waits until a view has a state, as the command says. Until it has, the process that runs is asked without
-// one: to start a program again and again would slow down what is waited for.
+// reaches waits until `replicator status` shows a view in a state. To avoid starting many programs, it first polls the
+// running process over HTTP.
 func (l *lab) reaches(view, state string) viewStatus {
 	l.t.Helper()
 	var last viewStatus
@@ -348,7 +350,7 @@ func (l *lab) reaches(view, state string) viewStatus {
 	return last
 }
 
-// failsWith waits until a view has failed, and checks that the error says all that is wanted.
+// failsWith waits until a view has failed, and checks that the error contains all these texts.
 func (l *lab) failsWith(view string, want ...string) viewStatus {
 	l.t.Helper()
 	s := l.reaches(view, "failed")
@@ -360,7 +362,7 @@ func (l *lab) failsWith(view string, want ...string) viewStatus {
 	return s
 }
 
-// letter is a line of `deadletters list --json`.
+// letter is one line of `deadletters list --json`.
 type letter struct {
 	ID, View, Table, Key, Column, Position, Reason, Time, Raw string
 	Version                                                   int64
@@ -371,7 +373,7 @@ func (l *lab) letters(args ...string) []letter {
 	return jsonLines[letter](l.t, l.must(append([]string{"deadletters", "list", "--json"}, args...)...))
 }
 
-// jsonLines decodes one object a line.
+// jsonLines decodes a text that has one JSON object on each line.
 func jsonLines[T any](t *testing.T, text string) []T {
 	t.Helper()
 	var all []T
@@ -385,17 +387,18 @@ func jsonLines[T any](t *testing.T, text string) []T {
 	return all
 }
 
-// ease lets a writer rest after each of its writes, twice as long as that took, and longer the more there were: what
-// follows the writes must catch up at last, on whatever machine, before a rebuild of its views can end.
+// ease pauses a writer after each write, for twice as long as the write took. The pause grows with the number of
+// writes. So on any machine, a rebuild can eventually catch up with the writer and end.
 func ease(ctx context.Context, writes int, took time.Duration) {
 	_ = pause.For(ctx, max(2*time.Millisecond, 2*took)*time.Duration(1+writes/500))
 }
 
-// eventually asks until what is asked holds.
+// eventually calls holds until it returns nil.
 func eventually(t *testing.T, holds func() error) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
-	for rest := 20 * time.Millisecond; ; rest = min(rest*3/2, 300*time.Millisecond) { // what is asked may start a program
+	// The pause between the calls grows, because holds may start a program.
+	for rest := 20 * time.Millisecond; ; rest = min(rest*3/2, 300*time.Millisecond) {
 		err := holds()
 		if err == nil {
 			return

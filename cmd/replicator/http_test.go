@@ -14,7 +14,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// get asks the running program; no answer may hold the password.
+// get requests a page from the running program. It fails the test if the answer contains the password.
 func (l *lab) get(path string) (code int, body string) {
 	l.t.Helper()
 	r, err := http.Get("http://" + l.listen + path)
@@ -32,7 +32,7 @@ func (l *lab) get(path string) (code int, body string) {
 	return r.StatusCode, string(text)
 }
 
-// metricNames are those that the contract promises.
+// metricNames returns the names of the metrics that SPEC promises.
 func metricNames() []string {
 	return []string{"source_position_age_seconds", "source_events_total", "source_bytes_total", "view_lag_seconds{view=",
 		"changes_applied_total{op=", "changes_stale_total{view=", "dead_letters_total{reason=", "dead_letters{view=",
@@ -76,7 +76,7 @@ func TestHTTPTellsTheState(t *testing.T) {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
-	l.put("a", 2, `{"email": "b@x.org"}`) // a newer version: the letter is gone
+	l.put("a", 2, `{"email": "b@x.org"}`) // a newer version clears the letter
 	if code, text := l.get("/api/v1/wait?view=index_users_email&timeout=20s&gtid=" +
 		url.QueryEscape(l.gtids())); code != 200 {
 		t.Errorf("/api/v1/wait: %d %s", code, text)
@@ -181,7 +181,7 @@ func TestTheManualsNamesExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newLab(t, servertest.MySQL(t))
-	l.program = built // it is only asked
+	l.program = built // no need for the race detector, because the test only asks the program
 	l.configure(cellViews)
 	l.running()
 	l.caughtUp()
@@ -189,7 +189,7 @@ func TestTheManualsNamesExist(t *testing.T) {
 	mentioned := 0
 	for _, word := range strings.FieldsFunc(string(manual),
 		func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
-		if strings.HasPrefix(word, "replicator_") && word != "replicator_" { // which stands for the sink's tables
+		if strings.HasPrefix(word, "replicator_") && word != "replicator_" { // the prefix of sinks' tables
 			mentioned++
 			if !strings.Contains(metrics, "\n# TYPE "+word+" ") {
 				t.Errorf("docs/operating.md mentions %s, which /metrics lacks", word)

@@ -50,7 +50,7 @@ key = { id = "$id" }
 fields = { n = "$id" }
 `
 
-// becomes waits until a query gives what is wanted.
+// becomes waits until a query returns these rows.
 func (l *lab) becomes(query string, want ...string) {
 	l.t.Helper()
 	eventually(l.t, func() error {
@@ -61,8 +61,8 @@ func (l *lab) becomes(query string, want ...string) {
 	})
 }
 
-// What a cell and a version are is the source's to say, and a change of it is noticed while the program runs and at its
-// start: no view goes on under another rule than it was filled by.
+// The source's tables define cells and versions. The program notices a change of these definitions while it runs and
+// when it starts. No view continues under other definitions than those it was filled with.
 func TestAnAlteredSourceTableIsAChangedDefinition(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
@@ -120,8 +120,8 @@ func TestAnAlteredSourceTableIsAChangedDefinition(t *testing.T) {
 	})
 }
 
-// A sink that is rebuilt in place holds nothing of the old keys afterwards, and all of the new ones, also where both
-// are shown as one.
+// A sink is rebuilt in place after the type of a key changed. Afterwards it has nothing under the old keys and
+// everything under the new ones, even if both are shown in the same form.
 func TestWhatStoodUnderAnotherTypeOfKeyIsGone(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))

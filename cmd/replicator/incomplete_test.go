@@ -9,7 +9,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// Tables whose key is their primary key, is not, and has several rows; and views of each.
+// The key of these tables is the primary key, is another key, or has several rows. Views of each table follow.
 var (
 	incompleteTables = []string{
 		"CREATE TABLE item (id BIGINT PRIMARY KEY, twice INT AS (amt * 2) VIRTUAL, name VARCHAR(20) DEFAULT 'none', " +
@@ -58,7 +58,7 @@ create = true
 `
 )
 
-// Whatever rows the binlog holds, whole or not, views become what the source is.
+// Views match the source even if the binlog has only parts of the rows.
 func TestViewsOfRowsThatTheBinlogHoldsInPartAreReadFromTheSource(t *testing.T) {
 	t.Parallel()
 	minimal, noblob := "SET SESSION binlog_row_image = MINIMAL", "SET SESSION binlog_row_image = NOBLOB"
@@ -81,7 +81,7 @@ func TestViewsOfRowsThatTheBinlogHoldsInPartAreReadFromTheSource(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for name, c := range map[string]struct {
 			session []string
-			xa      string // how the transactions end; "": they are no XA transactions
+			xa      string // how the transactions end; "": they are not XA transactions
 		}{
 			"NOBLOB":                   {session: []string{noblob}},
 			"PARTIAL_JSON":             {session: []string{partial}},
@@ -103,7 +103,7 @@ func TestViewsOfRowsThatTheBinlogHoldsInPartAreReadFromTheSource(t *testing.T) {
 				p := l.running()
 				l.caughtUp()
 				id := "'" + l.database + "'"
-				begin := func(statements []string) { // of an XA transaction it does not end
+				begin := func(statements []string) { // it prepares an XA transaction but does not end it
 					if c.xa != "" {
 						statements = slices.DeleteFunc(slices.Clone(statements), func(q string) bool { return q == "BEGIN" || q == "COMMIT" })
 						statements = slices.Concat([]string{"XA START " + id}, statements, []string{"XA END " + id, "XA PREPARE " + id})
@@ -134,7 +134,7 @@ func TestViewsOfRowsThatTheBinlogHoldsInPartAreReadFromTheSource(t *testing.T) {
 	})
 }
 
-// showsTheSource compares the views of the incompleteTables with these.
+// showsTheSource fails the test unless the views match the incompleteTables.
 func (l *lab) showsTheSource() {
 	l.t.Helper()
 	l.expectLike("SELECT id, name, amt, note, twice FROM v_item ORDER BY 1", "SELECT id, name, amt, note, twice FROM item ORDER BY 1")
@@ -146,8 +146,8 @@ func (l *lab) showsTheSource() {
 		"SELECT id, name, note FROM ver a WHERE v = (SELECT MAX(v) FROM ver b WHERE a.id = b.id) ORDER BY 1")
 }
 
-// endedSession is session, and waits until the server has ended it: before that MariaDB does not know a transaction by
-// its name that was prepared in it.
+// endedSession runs session and waits until the server has ended the connection. Before that, MariaDB does not find an
+// XA transaction that was prepared on the connection.
 func (l *lab) endedSession(statements ...string) {
 	l.t.Helper()
 	db := l.connect(l.server, l.database)

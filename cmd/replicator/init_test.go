@@ -19,13 +19,13 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// design is one of the storage designs that must work as they stand.
+// design is a storage design for which the output of init must work without changes.
 type design struct {
 	name   string
 	schema []string
 	write  func(l *lab)
-	says   []string // lines of the configuration
-	view   string   // that is kept at once
+	says   []string // lines that the configuration must have
+	view   string   // a view that is active in the configuration
 }
 
 func designs() []design {
@@ -55,7 +55,7 @@ func designs() []design {
 	}
 }
 
-// steps has a writer of an example write.
+// steps runs n steps of an example's writer.
 func (l *lab) steps(n int, step func(context.Context) error) {
 	l.t.Helper()
 	for range n {
@@ -83,7 +83,8 @@ func writeEntities(l *lab) {
 	}
 }
 
-// starter is what init prints for the lab's database. Its one change is an address that nobody else listens on.
+// starter configures the lab with the output of init for the lab's database. It changes only the listen address, to a
+// free one.
 func (l *lab) starter() string {
 	l.t.Helper()
 	l.env = map[string]string{"DB_PASSWORD": password}
@@ -119,7 +120,7 @@ func TestTheStarterConfigurationOfEveryDesignWorksAsItStands(t *testing.T) {
 			if again := l.starter(); again != l.starter() {
 				t.Error("two looks say different things")
 			}
-			l.converges(d.view) // by what is written when the program's own tables are there: the same definition
+			l.converges(d.view) // the configuration is the same when the program's tables exist
 			if t.Failed() {
 				t.Log(text)
 			}
@@ -127,7 +128,8 @@ func TestTheStarterConfigurationOfEveryDesignWorksAsItStands(t *testing.T) {
 	}
 }
 
-// converges runs the program, and checks that its views are right and that nothing was left out; one of them is named.
+// converges runs the program and checks that its views are right and that there are no dead letters. view must not be
+// empty.
 func (l *lab) converges(view string) {
 	l.t.Helper()
 	l.must("run", "--until-caught-up")
@@ -142,7 +144,7 @@ func (l *lab) converges(view string) {
 	}
 }
 
-// comment is a line that is a setting but for its first sign.
+// comment matches a setting that is commented out.
 var comment = regexp.MustCompile(`(?m)^#([^ \n])`)
 
 func TestEverySuggestionWorksOnceItsSignIsRemoved(t *testing.T) {
@@ -156,7 +158,8 @@ func TestEverySuggestionWorksOnceItsSignIsRemoved(t *testing.T) {
 			text := comment.ReplaceAllString(l.starter(), "$1")
 			text = strings.Replace(text, "redis://127.0.0.1:6379/0", cache.DSN(strconv.Itoa(i)), 1)
 			text = strings.Replace(text, "http://127.0.0.1:9200", search, 1)
-			l.configure(strings.ReplaceAll(text, "_search", "_search_"+l.database)) // an Elasticsearch has one view of a name
+			// Tests share an Elasticsearch, so the views' names must differ.
+			l.configure(strings.ReplaceAll(text, "_search", "_search_"+l.database))
 			l.must("check")
 			l.converges(d.view)
 			if t.Failed() {
@@ -186,8 +189,8 @@ func TestTheStarterConfigurationLacksNothingButTheRightThatCheckNames(t *testing
 	l.converges("index_users_email")
 }
 
-// TestAFirstConfigurationIsMadeAsTheManualSays runs the commands of the manual as they stand there, but for who and
-// where the server is. Those of the README run in package docs.
+// TestAFirstConfigurationIsMadeAsTheManualSays runs the manual's commands as they are written, except for the account
+// and the server's address. Package docs runs the commands of the README.
 func TestAFirstConfigurationIsMadeAsTheManualSays(t *testing.T) {
 	for file, app := range map[string]string{"../../docs/init.md": "db1:3306)/app"} {
 		page, err := os.ReadFile(file)
@@ -233,7 +236,7 @@ func TestInitTakesThePasswordFromTheEnvironmentOrNeedsNone(t *testing.T) {
 
 	open := l.database + "o"
 	execAll(t, l.db, "CREATE USER "+open+"@'%' IDENTIFIED BY ''", "GRANT ALL ON *.* TO "+open+"@'%'")
-	t.Cleanup(func() { _, _ = l.db.Exec("DROP USER " + open + "@'%'") }) // another test has another one
+	t.Cleanup(func() { _, _ = l.db.Exec("DROP USER " + open + "@'%'") }) // another test creates the same account
 	l.env = nil
 	r = l.command("init", "--source", fmt.Sprintf("%s@tcp(%s)/%s", open, s.Addr(), l.database))
 	if r.code != 0 || strings.Contains(r.out, "${") {

@@ -12,7 +12,7 @@ import (
 	"replicator/verify"
 )
 
-// Every sort of bad input has its outcome: a dead letter of the views that it concerns, and nothing else stops.
+// Each kind of bad input becomes a dead letter in the views that it concerns. Everything else continues.
 func TestBadInputBecomesDeadLetters(t *testing.T) {
 	t.Parallel()
 	all := []string{"index_users_email", "index_users_phone", "users"}
@@ -61,13 +61,13 @@ func TestBadInputBecomesDeadLetters(t *testing.T) {
 		if slices.Sort(views); !slices.Equal(views, c.views) {
 			t.Errorf("%s: dead letters of %v, want %v", c.name, views, c.views)
 		}
-		// What can't be written contributes nothing; the version before it doesn't come back.
+		// A version that can't be written contributes nothing. The previous version doesn't come back.
 		if got := l.rows("SELECT email FROM index_users_email WHERE email = '" + key + "@x.org'"); len(got) != 0 {
 			t.Errorf("%s: the earlier version still shows", c.name)
 		}
 	}
 	l.expect("SELECT email FROM users WHERE username = 'fine'", "z@x.org")
-	l.expect("SELECT email FROM users WHERE email LIKE '[%'", `["m@y.org","n@y.org"]`) // a text column shows it as JSON
+	l.expect("SELECT email FROM users WHERE email LIKE '[%'", `["m@y.org","n@y.org"]`) // the list is shown as JSON
 	l.reaches("users", "running")
 	for _, view := range all {
 		l.dead(view, len(slices.DeleteFunc(slices.Clone(letters),
@@ -83,7 +83,7 @@ func TestBadInputBecomesDeadLetters(t *testing.T) {
 		}
 	}
 
-	// Something newer makes them obsolete.
+	// Newer versions make the letters obsolete.
 	for i := range cases {
 		l.put(string(rune('a'+i)), 3, `{"username": "ok", "phone": 8}`)
 	}
@@ -94,8 +94,7 @@ func TestBadInputBecomesDeadLetters(t *testing.T) {
 	l.expect("SELECT COUNT(*) FROM users WHERE username = 'ok' AND phone = 8", fmt.Sprint(len(cases)))
 }
 
-// dead finds so many dead letters of a view and nothing else that is wrong with it, whether or not it is to be
-// repaired.
+// dead checks that a view has this many dead letters and no other differences, both with --repair and without.
 func (l *lab) dead(view string, dead, checked int) {
 	l.t.Helper()
 	for _, args := range [][]string{{"verify", "--json", view}, {"verify", "--json", "--repair", view}} {
@@ -114,7 +113,7 @@ func (l *lab) dead(view string, dead, checked int) {
 	}
 }
 
-// explains is what explain says of an entity with one cell.
+// explains returns the output of explain for an entity with one cell.
 func (l *lab) explains(view, key string) service.Explanation {
 	l.t.Helper()
 	found := jsonLines[service.Explanation](l.t, l.must("explain", "--json", view, key))
@@ -174,12 +173,12 @@ func TestDeadLettersAreListedShownRetriedAndDropped(t *testing.T) {
 	if r := l.run("deadletters", "show", "nothing"); r.code != 1 || !strings.Contains(r.errors, "nothing") {
 		t.Errorf("show of an unknown id: %+v", r)
 	}
-	// Nothing was mended: they stay.
+	// Nothing was fixed, so the letters stay.
 	if r := l.run("deadletters", "retry", "--all"); r.code != 1 ||
 		!strings.Contains(r.out, "4 tried again, 4 still dead") {
 		t.Errorf("retry of what can't work: %+v", r)
 	}
-	// A column is widened: one is tried by its id, those of a view after.
+	// A column is widened. The test retries one letter by its id, then all letters of a view.
 	l.exec("ALTER TABLE index_users_phone MODIFY phone BIGINT NOT NULL")
 	p.stop()
 	p = l.running()
@@ -194,7 +193,7 @@ func TestDeadLettersAreListedShownRetriedAndDropped(t *testing.T) {
 		t.Errorf("drop: %s", text)
 	}
 	p.stop()
-	// And without a running program.
+	// The retry also works without a running program.
 	l.exec("ALTER TABLE users MODIFY phone BIGINT")
 	if text := l.must("deadletters", "retry", "--all"); !strings.Contains(text, "1 tried again, 0 still dead") {
 		t.Errorf("retry alone: %s", text)
@@ -207,7 +206,8 @@ func TestDeadLettersAreListedShownRetriedAndDropped(t *testing.T) {
 	}
 }
 
-// ALTER, then retry, with the program running: the sink is told of the target's new shape without a restart.
+// After an ALTER, a retry by the running program must succeed. The sink must learn of the target's new columns without
+// a restart.
 func TestRetryAfterAlterNeedsNoRestart(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))

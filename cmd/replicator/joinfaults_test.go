@@ -8,8 +8,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// Without a joined table the views that join it fail, and name it. Others of the same table go on. Once the table is
-// there, all are right.
+// If a joined table is missing, the views that join it fail, and their errors name the table. Other views of the same
+// main table continue. Once the table exists, all views become right.
 func TestOnlyJoinedViewsNeedTheJoinedTable(t *testing.T) {
 	t.Parallel()
 	servertest.First(t, func(t *testing.T, s *servers.Server) {
@@ -33,7 +33,7 @@ func TestOnlyJoinedViewsNeedTheJoinedTable(t *testing.T) {
 	})
 }
 
-// What is done to the joined tables beside writes of their rows ends in equal views, without a person.
+// DDL and other operations on the joined tables end in equal views, without an operator.
 func TestViewsStayEqualWhateverIsDoneToJoinedTables(t *testing.T) {
 	t.Parallel()
 	swap := func(table string) []string {
@@ -83,14 +83,14 @@ func TestViewsStayEqualWhateverIsDoneToJoinedTables(t *testing.T) {
 	})
 }
 
-// refill puts the rows back that there were at first, in columns that may have moved.
+// refill restores the first rows. The columns may be in another order by then.
 func (l *joinsLab) refill() {
 	l.t.Helper()
 	l.exec("DELETE FROM items", "DELETE FROM orders", "DELETE FROM customers")
 	l.exec(firstRows...)
 }
 
-// A list that is joined by a column which is no part of the primary key: a minimal image does not have it.
+// A list is joined by a column that isn't part of the primary key, so a minimal row image lacks the column.
 func TestAMinimalImageWithoutTheJoinedColumnEndsInEqualViews(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
@@ -111,7 +111,8 @@ func TestAMinimalImageWithoutTheJoinedColumnEndsInEqualViews(t *testing.T) {
 	})
 }
 
-// A column of a joined table that is dropped stops the views that read it. When it is back they are filled or go on.
+// Dropping a column of a joined table stops the views that read it. Once the column is back, they are filled or
+// continue.
 func TestAColumnOfAJoinedTableIsDroppedAndPutBack(t *testing.T) {
 	t.Parallel()
 	for _, column := range []string{"name VARCHAR(20) DEFAULT 'back'", "id INT"} {

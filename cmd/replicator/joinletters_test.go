@@ -9,7 +9,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// More joined rows than a row may have are a dead letter that names the way out. It goes when rows are deleted.
+// If a row has more joined rows than the maximum, it becomes a dead letter that names a fix. The letter is cleared when
+// rows are deleted.
 func TestAListThatIsTooLongIsADeadLetterUntilItIsShort(t *testing.T) {
 	t.Parallel()
 	l := newJoinsLab(t, servertest.MySQL(t))
@@ -40,8 +41,8 @@ func TestAListThatIsTooLongIsADeadLetterUntilItIsShort(t *testing.T) {
 	p.stop()
 }
 
-// A joined body that can't be decoded makes dead letters of the entries that need it, which name the row. They go when
-// the joined row is mended.
+// If a joined body can't be decoded, the entries that need it become dead letters that name the joined row. The letters
+// are cleared when the joined row is corrected.
 func TestAJoinedBodyThatCannotBeDecodedIsADeadLetterOfTheEntry(t *testing.T) {
 	t.Parallel()
 	l := newJoinsLab(t, servertest.MySQL(t))
@@ -97,7 +98,7 @@ on = { id = "customer_id" }
 	if letters := l.letters(); len(letters) > 0 {
 		t.Errorf("the row is mended: %+v", letters)
 	}
-	// The newest version that is left counts.
+	// The newest remaining version counts.
 	l.exec("DELETE FROM profiles WHERE version > 1")
 	l.caughtUp()
 	l.expect(nicks, "10 a", "11 b", "12 NULL", "13 a")

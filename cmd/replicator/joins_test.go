@@ -13,7 +13,7 @@ import (
 	"replicator/service"
 )
 
-// joinsLab has orders with customers and items, and views that join them beside one that doesn't.
+// joinsLab has tables of orders, customers and items. Some of its views join them, and one doesn't.
 type joinsLab struct{ *lab }
 
 const orderTables = `
@@ -35,7 +35,7 @@ fields = ["status"]
 types = { status = "VARCHAR(20)" }
 `
 
-// joinedOrders: two of the joins are of one table, under two names.
+// joinedOrders is a view with three joins. Two of them join the same table under different names.
 const joinedOrders = `
 [views.joined]
 from = "orders"
@@ -74,14 +74,14 @@ const (
 		LEFT JOIN customers c ON c.id = o.customer_id LEFT JOIN customers p ON p.id = o.payer_id ORDER BY o.id`
 )
 
-// firstRows are a few, of which one order has no customer, one another payer and one no items.
+// firstRows are a few rows. One order has no customer, one has another payer, and one has no items.
 var firstRows = []string{
 	"INSERT INTO customers (id, name) VALUES (1, 'ada'), (2, 'bob'), (3, 'eve')",
 	"INSERT INTO orders VALUES (10, 1, 1, 'open'), (11, 2, 1, 'open'), (12, NULL, 3, 'paid'), (13, 1, NULL, 'paid')",
 	"INSERT INTO items VALUES (10, 1, 5), (10, 2, 6), (11, 1, 7), (12, 1, 8)",
 }
 
-// newJoinsLab has the firstRows.
+// newJoinsLab returns a lab with the firstRows.
 func newJoinsLab(t *testing.T, s *servers.Server) *joinsLab {
 	l := &joinsLab{newBareLab(t, s)}
 	l.exec(ordersTable, customersTable, itemsTable)
@@ -90,7 +90,7 @@ func newJoinsLab(t *testing.T, s *servers.Server) *joinsLab {
 	return l
 }
 
-// equal waits until the views include all that was committed, and compares them with what SQL makes of the tables.
+// equal waits until the views include everything that was committed. It then compares them with joins in SQL.
 func (l *joinsLab) equal() {
 	l.t.Helper()
 	l.caughtUp()
@@ -98,8 +98,8 @@ func (l *joinsLab) equal() {
 	l.expectLike("SELECT id, status FROM plain ORDER BY id", "SELECT id, status FROM orders ORDER BY id")
 }
 
-// explain shows the joined rows and the conditions that found them. What is changed by hand in a view is found by
-// verify and mended by a repair.
+// explain shows the joined rows and the conditions that found them. verify finds manual changes of a view, and a repair
+// reverts them.
 func TestAJoinedViewIsExplainedVerifiedAndRepaired(t *testing.T) {
 	t.Parallel()
 	servertest.First(t, func(t *testing.T, s *servers.Server) {
@@ -152,8 +152,8 @@ func TestAJoinedViewIsExplainedVerifiedAndRepaired(t *testing.T) {
 	})
 }
 
-// A view that is paused shows what it showed. Resumed, and rebuilt in either way while rows of every table change, it
-// ends equal.
+// A paused view doesn't change. After a resume, and after both kinds of rebuild while rows of every table change, the
+// view is equal to the source.
 func TestAJoinedViewIsPausedAndRebuiltUnderWriters(t *testing.T) {
 	t.Parallel()
 	servertest.First(t, func(t *testing.T, s *servers.Server) {
@@ -182,7 +182,7 @@ func TestAJoinedViewIsPausedAndRebuiltUnderWriters(t *testing.T) {
 	})
 }
 
-// writes lets a writer change rows of every table until the returned function is called.
+// writes starts a writer that changes rows of every table until the returned function is called.
 func (l *joinsLab) writes() (stop func()) {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	var writer sync.WaitGroup
@@ -210,7 +210,7 @@ func (l *joinsLab) writes() (stop func()) {
 	}
 }
 
-// While entries of a joined row are read again, status says how many were.
+// While the entries that use a joined row are re-read, status shows how many were re-read.
 func TestStatusShowsAFanOut(t *testing.T) {
 	t.Parallel()
 	l := newJoinsLab(t, servertest.MySQL(t))
@@ -222,7 +222,7 @@ func TestStatusShowsAFanOut(t *testing.T) {
 	l.exec("INSERT INTO orders VALUES " + strings.Join(values, ","))
 	p := l.running()
 	l.caughtUp()
-	held, err := l.connect(l.server, l.database).Begin() // a reader of the sink's holds an entry of the third page
+	held, err := l.connect(l.server, l.database).Begin() // a transaction in the sink locks an entry of the third page
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,8 @@ func TestStatusShowsAFanOut(t *testing.T) {
 	p.stop()
 }
 
-// A change of one row that thousands of entries are made with goes on where it has to after the source was down.
+// One joined row changes, and thousands of entries use it. The source goes down while they are re-read. Afterwards, the
+// re-read continues where it must.
 func TestAFanOutSurvivesTheSourceBeingDown(t *testing.T) {
 	t.Parallel()
 	servertest.FirstKind(t, func(t *testing.T, kind servers.Kind) {

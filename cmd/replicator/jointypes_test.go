@@ -46,8 +46,7 @@ on = { order_id = "id" }
 many = true
 `
 
-// The types of what is joined come from the joined tables: from their columns, and from what is sampled of their
-// bodies.
+// The types of joined values come from the joined tables: from their columns, and from samples of their bodies.
 func TestTypesOfJoinedValues(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
