@@ -130,7 +130,7 @@ func saidRate(v service.PlannedView) string {
 	why := map[string]string{
 		service.RateAsked:   "from --rate",
 		service.RateLimit:   "from [rebuild] rate",
-		service.RateFill:    "the rate of the running fill into sink " + v.Sink,
+		service.RateFill:    "the rate of the fill into sink " + v.Sink + " that runs now",
 		service.RateAssumed: "a default; change it with --rate",
 	}
 	return fmt.Sprintf("%d rows a second (%s)", v.Rate, why[v.RateFrom])
