@@ -29,7 +29,7 @@ partitions = 3
 replication = 1
 `
 
-// A changelog says what each cell is now: through a fill, the tail, deletes, late versions and restarts.
+// A changelog has the current row of each cell after a fill, changes by the tail, deletes, late versions and restarts.
 func TestAChangelogHoldsTheNewestRowOfEveryCell(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -69,7 +69,7 @@ func TestAChangelogHoldsTheNewestRowOfEveryCell(t *testing.T) {
 	}
 	expect(map[string]string{"a": `{"n": 12345678901234567890.10}`, "b": `{"email": "b1"}`})
 	l.put("b", 3, `{"email": "b3"}`)
-	l.put("b", 2, `{"email": "b2"}`) // late
+	l.put("b", 2, `{"email": "b2"}`) // a lower version that comes late
 	l.put("c", 1, `{}`)
 	expect(map[string]string{"a": `{"n": 12345678901234567890.10}`, "b": `{"email": "b3"}`, "c": `{}`})
 	l.exec("DELETE FROM cell WHERE ref_key = 3", "DELETE FROM cell WHERE body = '{}'")
@@ -82,7 +82,8 @@ func TestAChangelogHoldsTheNewestRowOfEveryCell(t *testing.T) {
 	}
 }
 
-// Who looks at a topic is no second publisher, until there is something to repair. Its tables need not have keys alike.
+// verify and explain don't act as a second publisher of a topic, unless something must be repaired. The tables of a
+// topic may have keys of different forms.
 func TestAChangelogIsLookedAtBesideItsPublisher(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -114,7 +115,7 @@ func TestAChangelogIsLookedAtBesideItsPublisher(t *testing.T) {
 	p.stop()
 }
 
-// TestVerifyOfAChangelogFindsAndRepairsWhatTheBinlogNeverTold, whether or not its publisher runs.
+// TestVerifyOfAChangelogFindsAndRepairsWhatTheBinlogNeverTold runs verify both with and without a running publisher.
 func TestVerifyOfAChangelogFindsAndRepairsWhatTheBinlogNeverTold(t *testing.T) {
 	l := newBareLab(t, servertest.MySQL(t))
 	l.env["BROKER"], l.env["TOPIC"] = servertest.Kafka(t), servertest.Name()
@@ -144,7 +145,8 @@ func TestVerifyOfAChangelogFindsAndRepairsWhatTheBinlogNeverTold(t *testing.T) {
 	}
 }
 
-// A topic is one view's: another one, as the view is once it was renamed, gets it when the first one is forgotten.
+// A topic belongs to one view. Another view, such as the same view under a new name, gets the topic once the first view
+// is forgotten.
 func TestATopicGoesToAnotherViewOnceItsOwnIsForgotten(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -175,7 +177,7 @@ func TestATopicGoesToAnotherViewOnceItsOwnIsForgotten(t *testing.T) {
 	}
 }
 
-// lastRecords are the last committed record of every key.
+// lastRecords returns the last committed record of every key.
 func lastRecords(t *testing.T, broker, topic string) map[string]*changelog.Record {
 	t.Helper()
 	last := map[string]*changelog.Record{}
@@ -188,7 +190,7 @@ func lastRecords(t *testing.T, broker, topic string) map[string]*changelog.Recor
 	return last
 }
 
-// eachRecord calls each for every committed record, those of a key in order.
+// eachRecord calls each for every committed record. Records of one key come in order.
 func eachRecord(t *testing.T, broker, topic string, each func(key string, r *changelog.Record)) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(broker))

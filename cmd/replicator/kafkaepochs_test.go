@@ -8,8 +8,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A publisher's source was RESET once, or is only then, and its view is forgotten and renamed. What it publishes then,
-// deletes included, is newer than what members know, though the publisher remembers nothing.
+// A publisher's source was RESET earlier, or is RESET now. Then the publisher's view is forgotten and renamed. The
+// publisher remembers nothing, but members must treat what it now publishes as newer, including deletes.
 func TestMembersFollowAPublisherThatWasForgotten(t *testing.T) {
 	t.Parallel()
 	for name, atOnce := range map[string]bool{"the source was RESET long ago": false, "the source is RESET": true} {
@@ -24,7 +24,7 @@ func TestMembersFollowAPublisherThatWasForgotten(t *testing.T) {
 			}
 			m := l.member("")
 			running := m.running()
-			l.exec("FLUSH BINARY LOGS", "FLUSH BINARY LOGS") // what is published next stands far behind a log's beginning
+			l.exec("FLUSH BINARY LOGS", "FLUSH BINARY LOGS") // what comes next is far behind the log's beginning
 			l.includes(m, l.publish(3))
 			l.right(3)
 

@@ -49,7 +49,7 @@ kind = "counter"
 group = ["username"]
 `
 
-// member is a program with a directory of its own; more is added to [source].
+// member returns a member with its own directory. more is added to its [source].
 func (l *topicLab) member(more string) *lab {
 	m := *l.lab
 	m.dir, m.env = l.t.TempDir(), map[string]string{}
@@ -62,7 +62,7 @@ func (l *topicLab) member(more string) *lab {
 	return &m
 }
 
-// putAll writes a version of the cells, and returns a fence behind it.
+// putAll writes a version of all cells and returns a fence that includes it.
 func (l *topicLab) putAll(version int64) (fence string) {
 	l.t.Helper()
 	for i, key := range userKeys {
@@ -71,7 +71,7 @@ func (l *topicLab) putAll(version int64) (fence string) {
 	return l.position()
 }
 
-// publish writes a version of the cells, publishes it, and returns a fence behind it.
+// publish writes and publishes a version of all cells, and returns a fence that includes it.
 func (l *topicLab) publish(version int64) (fence string) {
 	l.t.Helper()
 	fence = l.putAll(version)
@@ -79,13 +79,13 @@ func (l *topicLab) publish(version int64) (fence string) {
 	return fence
 }
 
-// includes waits at a member until the views include a fence.
+// includes waits until a member's views include a fence.
 func (l *topicLab) includes(m *lab, fence string) {
 	l.t.Helper()
 	m.must("wait", "--pos", fence, "--timeout", patience.String())
 }
 
-// right fails the test unless the views are what the cells of a version are.
+// right fails the test unless the views match a version of the cells.
 func (l *topicLab) right(version int64) {
 	l.t.Helper()
 	var emails []string
@@ -97,7 +97,7 @@ func (l *topicLab) right(version int64) {
 	l.expect("SELECT * FROM names ORDER BY 1", "n0 4", "n1 4", "n2 4")
 }
 
-// Where a source in Kafka has its origin's dsn beside it, views are compared with the tables themselves.
+// If a source in Kafka also has its origin's dsn, verify and explain compare the views with the tables.
 func TestViewsOfATopicAreVerifiedAndExplainedByTheTables(t *testing.T) {
 	t.Parallel()
 	l := newTopicLab(t)
@@ -132,7 +132,7 @@ func TestViewsOfATopicAreVerifiedAndExplainedByTheTables(t *testing.T) {
 	}
 	l.right(1)
 
-	l.publish(2) // what was repaired holds nothing newer up
+	l.publish(2) // the repair must not block newer versions
 	m.must("run", "--until-caught-up")
 	l.right(2)
 	found(clean, "names")
@@ -145,7 +145,8 @@ func TestViewsOfATopicAreVerifiedAndExplainedByTheTables(t *testing.T) {
 	}
 }
 
-// Marks are all that a member knows of the source: they follow what concerns no view, too, sooner than elsewhere.
+// A member knows the source only through the topic's marks. The publisher must also write marks after changes that
+// concern no view, and more often than in other sinks.
 func TestAMemberIncludesAPlaceWhereNothingOfItsChanged(t *testing.T) {
 	t.Parallel()
 	l := newTopicLab(t)
@@ -160,8 +161,8 @@ func TestAMemberIncludesAPlaceWhereNothingOfItsChanged(t *testing.T) {
 	publisher.stop()
 }
 
-// A member that stands still for longer than its session loses its partitions. What it writes when it wakes is judged
-// by the states in the sink, as everything is.
+// A member is suspended for longer than its session and loses its partitions. When it resumes, the states in the sink
+// decide about its writes, so none of them undoes newer ones.
 func TestAMemberThatStoodStillTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	l := newTopicLab(t)
@@ -172,7 +173,7 @@ func TestAMemberThatStoodStillTakesNothingBack(t *testing.T) {
 	b.running()
 	l.includes(b, fence)
 	sleeper.signal(syscall.SIGSTOP)
-	l.includes(b, l.publish(2)) // with all partitions
+	l.includes(b, l.publish(2)) // b keeps all partitions now
 	l.right(2)
 	fence = l.publish(3)
 	sleeper.signal(syscall.SIGCONT)
@@ -190,7 +191,8 @@ func TestAMemberThatStoodStillTakesNothingBack(t *testing.T) {
 	l.right(3)
 }
 
-// The broker and the members have their default settings. Whoever waits at another member meanwhile waits on.
+// The broker and the members have their default settings. While a killed member's partitions have no owner, a wait at
+// another member continues.
 func TestWhatAKilledMemberHadGoesOn(t *testing.T) {
 	l := newTopicLab(t)
 	publisher := l.running()
@@ -231,7 +233,7 @@ func TestWhatAKilledMemberHadGoesOn(t *testing.T) {
 	goesOn(b, 3)
 }
 
-// What a repair at a member finds to be dead is cleared by the member that applies the cell's next version.
+// A repair at a member finds a dead cell. The letter is cleared by the member that applies the cell's next version.
 func TestALetterOfARepairAtAMemberIsClearedByTheNextVersion(t *testing.T) {
 	t.Parallel()
 	l := newTopicLab(t)
@@ -255,14 +257,14 @@ func TestALetterOfARepairAtAMemberIsClearedByTheNextVersion(t *testing.T) {
 		t.Fatalf("exit status %d: %s%s", r.code, r.out, r.errors)
 	}
 	letters(m, 1)
-	other := l.member(`dsn = "${DSN}"`) // of the same group and store, asked where it has no partition
+	other := l.member(`dsn = "${DSN}"`) // same group and store, but it keeps no partition
 	other.configure(topicSource, `dsn = "${DSN}"`, shared, mainSink, emailView, usersView, nameCount)
 	l.session("SET sql_log_bin = 0", `UPDATE cell SET body = '{"username": "a name that is too long", "email": "y"}' `+
 		`WHERE row_key = 0x`+keyText("b"))
 	if r := other.run("verify", "users", "--repair"); r.code != 1 || !strings.Contains(r.errors, "is kept by member") {
 		t.Errorf("at another member: exit status %d: %s%s", r.code, r.out, r.errors)
 	}
-	m.run("verify", "users", "--repair") // finds that nothing explains it
+	m.run("verify", "users", "--repair") // finds a dead cell without a letter
 	letters(m, 2)
 	l.includes(m, l.putAll(2))
 	letters(m, 0)
@@ -270,7 +272,8 @@ func TestALetterOfARepairAtAMemberIsClearedByTheNextVersion(t *testing.T) {
 	member.stop()
 }
 
-// The offsets that the group remembers are of the views that there were, and of what the sink held then.
+// The group's offsets describe the previous views and the previous contents of the sink. A new or forgotten view has
+// caught up only when the sink has its entries.
 func TestAViewThatIsAddedOrForgottenHasCaughtUpOnceTheSinkHoldsIt(t *testing.T) {
 	t.Parallel()
 	l := newTopicLab(t)
@@ -293,8 +296,8 @@ func TestAViewThatIsAddedOrForgottenHasCaughtUpOnceTheSinkHoldsIt(t *testing.T) 
 	l.right(1)
 }
 
-// Cells of a table, or of a column's value, that a publisher's view reads no more are gone from the topic, and so from
-// the members' views; and there again once it reads them.
+// A publisher's view no longer reads a table or a column's value. The cells of that table or value disappear from the
+// topic and from the members' views. They return once the view reads them again.
 func TestWhatAPublisherReadsNoMoreIsGoneAtTheMembers(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]string{"a table": `"fav"`, "a column": `["fav", "cell.others"]`} {
@@ -311,7 +314,7 @@ func TestWhatAPublisherReadsNoMoreIsGoneAtTheMembers(t *testing.T) {
 			m.must("run", "--until-caught-up")
 			l.right(1)
 			publishes(from)
-			l.must("run", "--until-caught-up") // the source stands still meanwhile
+			l.must("run", "--until-caught-up") // the source is idle during this run
 			for key, r := range lastRecords(t, l.env["BROKER"], l.env["TOPIC"]) {
 				if has := r.Row != nil; has != (r.Cell.Table == "fav") {
 					t.Errorf("the topic says that there is a row of %s: %v", key, has)
@@ -333,7 +336,8 @@ func TestWhatAPublisherReadsNoMoreIsGoneAtTheMembers(t *testing.T) {
 	}
 }
 
-// A topic that was lost is filled with what the source has by then: members go back to that, too.
+// A lost topic is filled again with the source's current rows. The members go back to these rows, even if they are
+// older.
 func TestMembersGoBackWithATopicThatWasLost(t *testing.T) {
 	t.Parallel()
 	l := newTopicLab(t)
@@ -356,7 +360,7 @@ func TestMembersGoBackWithATopicThatWasLost(t *testing.T) {
 	l.right(3)
 }
 
-// loseTopic deletes the topic, and waits until the brokers know that.
+// loseTopic deletes the topic and waits until the brokers no longer list it.
 func (l *topicLab) loseTopic() {
 	l.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(l.env["BROKER"]))

@@ -14,7 +14,7 @@ import (
 	clients "replicator/internal/lab"
 )
 
-// movedViews are views of every sink that keep something of each source beside what others put.
+// movedViews are views in every sink. Each stores contributions of several sources next to each other.
 const movedViews = redisSink + elasticSink + `
 [views.cached]
 from = "cell.users"
@@ -42,7 +42,7 @@ fields = ["email"]
 
 var movedNames = []string{"index_users_email", "users", "names", "cached", "hash", "set", "documents"}
 
-// movedLab is a publisher whose topic is replaced, and members that keep views of it in every sink.
+// movedLab is a publisher whose topic is replaced, and members that keep views of the topic in every sink.
 type movedLab struct {
 	*topicLab
 	rdb *goredis.Client
@@ -58,14 +58,14 @@ func newMovedLab(t *testing.T) *movedLab {
 	return l
 }
 
-// reads gives a member its configuration, by which it reads topics.
+// reads configures a member to read the topics.
 func (l *movedLab) reads(m *lab, topics ...string) {
 	l.t.Helper()
 	from := strings.NewReplacer(`["${TOPIC}"]`, `["`+strings.Join(topics, `", "`)+`"]`, "${TOPIC}", "${GROUP}")
 	m.configure(from.Replace(topicSource), `dsn = "${DSN}"`, program, mainSink, emailView, usersView, nameCount, movedViews)
 }
 
-// moves gives the publisher another topic, with another number of partitions, and fills that.
+// moves gives the publisher another topic with another number of partitions, and fills it.
 func (l *movedLab) moves() {
 	l.t.Helper()
 	l.env["TOPIC"] = servertest.Name()
@@ -73,7 +73,7 @@ func (l *movedLab) moves() {
 	l.must("run", "--until-caught-up")
 }
 
-// refused fails the test unless a member says of every view that it was kept from another source.
+// refused fails the test unless a member refuses every view, because it was kept from another source.
 func (l *movedLab) refused(m *lab, from string) {
 	l.t.Helper()
 	r := m.run("run", "--until-caught-up")
@@ -87,7 +87,7 @@ func (l *movedLab) refused(m *lab, from string) {
 	}
 }
 
-// shows fails the test unless every view is made of the cells of a version whose keys are named, and of no more.
+// shows fails the test unless every view has exactly the entries of the named keys, in this version.
 func (l *movedLab) shows(m *lab, when string, version int64, keys string) {
 	l.t.Helper()
 	var want []string
@@ -118,14 +118,14 @@ func (l *movedLab) shows(m *lab, when string, version int64, keys string) {
 	m.must(append([]string{"verify"}, movedNames...)...)
 }
 
-// forgets is the remedy, at one of the members.
+// forgets applies the remedy, `checkpoint forget`, at one of the members.
 func (l *movedLab) forgets(m *lab) {
 	l.t.Helper()
 	m.must(append([]string{"checkpoint", "forget", "--yes"}, movedNames...)...)
 }
 
-// Each partition is a source of its own: what those of a topic that was replaced put into the views would stay beside
-// what the new one's put there.
+// To a sink, each partition is a separate source. After a topic is replaced, the contributions of its partitions would
+// remain next to those of the new topic's partitions.
 func TestMembersOfATopicThatWasReplacedCountNothingTwice(t *testing.T) {
 	t.Parallel()
 	l := newMovedLab(t)
@@ -138,11 +138,11 @@ func TestMembersOfATopicThatWasReplacedCountNothingTwice(t *testing.T) {
 
 	l.exec("DELETE FROM cell WHERE row_key IN (0x" + keyText("a") + ", 0x" + keyText("e") + ")")
 	l.moves()
-	for _, m := range []*lab{a, b} { // what b has saved tells nothing of the former topic, the sinks do
+	for _, m := range []*lab{a, b} { // b has saved nothing about the former topic, so only the sinks know it
 		l.reads(m, l.env["TOPIC"])
 		l.refused(m, "partition "+first+"/")
 	}
-	l.forgets(b) // what a has saved of the former topic stays
+	l.forgets(b) // a still has saved checkpoints of the former topic
 	a.must("run", "--until-caught-up")
 	l.shows(a, "forgotten", 1, "bcdfghijkl")
 	l.exec("DELETE FROM cell WHERE row_key = 0x" + keyText("b"))
@@ -151,7 +151,7 @@ func TestMembersOfATopicThatWasReplacedCountNothingTwice(t *testing.T) {
 	l.shows(b, "and kept up", 1, "cdfghijkl")
 }
 
-// The server's own run is another source, too.
+// A run that reads the server directly is another source, too.
 func TestMembersThatTakeOverViewsOfARunCountNothingTwice(t *testing.T) {
 	t.Parallel()
 	l := newMovedLab(t)

@@ -8,7 +8,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// sharded lets two servers be published into a topic each, and writes a cell in both. other is the second server.
+// sharded publishes two servers, each into its own topic, and writes a cell in both. other is the second server.
 func (l *topicLab) sharded() (other *lab) {
 	l.t.Helper()
 	other = newBareLab(l.t, servertest.MySQL(l.t))
@@ -27,7 +27,8 @@ func (l *topicLab) sharded() (other *lab) {
 	return other
 }
 
-// memberOfShards reads the topics of both shards; more is added to [source], and views to the others.
+// memberOfShards returns a member that reads the topics of both shards. more is added to [source], and views are added
+// to the default ones.
 func (l *topicLab) memberOfShards(more string, views ...string) *lab {
 	m := l.member("")
 	topics := strings.Replace(topicSource, "topics = [\"${TOPIC}\"]", "topics = [\"${TOPIC}-a\", \"${TOPIC}-b\"]", 1)
@@ -35,7 +36,8 @@ func (l *topicLab) memberOfShards(more string, views ...string) *lab {
 	return m
 }
 
-// A topic has one origin. A fence is a place of one of them, and the topics of the others don't hold it up.
+// A topic has one origin. A fence is a log position of one origin, and a wait for it doesn't wait for the topics of
+// other origins.
 func TestShardsArePublishedIntoTopicsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	l := newTopicLab(t)
@@ -72,7 +74,7 @@ func TestShardsArePublishedIntoTopicsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// verify compares the cells of a topic with the server that they are of, and leaves alone what other topics put there.
+// verify compares a topic's cells with the topic's own server. It ignores what other topics contributed.
 func TestARepairAtAMemberTakesNothingOfAnotherOriginAway(t *testing.T) {
 	t.Parallel()
 	l := newTopicLab(t)
@@ -116,7 +118,8 @@ func TestARepairAtAMemberTakesNothingOfAnotherOriginAway(t *testing.T) {
 	}
 }
 
-// Two publishers with a dsn each: nothing tells whose the dsn beside the topics is.
+// Two publishers have only a dsn, without shard names. So the member can't tell which of their servers its own dsn
+// belongs to.
 func TestARepairByOneOfTwoServersWithoutNamesIsRefused(t *testing.T) {
 	t.Parallel()
 	l := newTopicLab(t)
@@ -140,7 +143,8 @@ func TestARepairByOneOfTwoServersWithoutNamesIsRefused(t *testing.T) {
 	l.expect("SELECT email FROM index_users_email ORDER BY 1", "ada@x.org", "bob@x.org")
 }
 
-// An entity that moves from one shard to another moves from one topic to another, whichever of the two is read first.
+// An entity moves from one shard to another, and thus from one topic to another. The result must not depend on which
+// topic is read first.
 func TestEntitiesMoveBetweenTheTopicsOfShards(t *testing.T) {
 	l := newTopicLab(t)
 	other := l.sharded()

@@ -23,15 +23,16 @@ import (
 type keyType struct {
 	ddl    string
 	values [4]string // literals
-	shown  string    // the SQL that shows the column as names in Redis and ids in Elasticsearch do; "": id
-	second bool      // the key has a second column, 1, 1, 2 and 2: the type has too few values
-	// Elasticsearch, to which an index is dear, is given others like it: to it a key is an integer, a text or bytes
+	shown  string    // SQL for the column's form in Redis keys and Elasticsearch ids; "": id
+	second bool      // the key has a second column (1, 1, 2, 2), because the type has too few values
+	// Indexes in Elasticsearch are expensive, so a similar type is tested there instead. Keys there are integers, texts
+	// or bytes.
 	alike bool
 }
 
-// keyTypes are the types of keys that MySQL and MariaDB share, one for each rule by which a key is read, compared or
-// shown. The values are those at which a comparison by another type, by another precision or by a collation goes wrong.
-// That the binlog and a scan read every type alike is tested in package canal.
+// keyTypes are types of keys that MySQL and MariaDB share, one for each rule by which a key is read, compared or shown.
+// Their values would be wrong if they were compared as another type, with another precision or in another collation.
+// Package canal tests that the binlog and a scan read all types in the same way.
 var keyTypes = []keyType{
 	{ddl: "TINYINT", values: [4]string{"-128", "127", "0", "-1"}},
 	{ddl: "TINYINT UNSIGNED", values: [4]string{"0", "255", "127", "128"}, alike: true},
@@ -71,7 +72,7 @@ var keyTypes = []keyType{
 		shown: "REPLACE(REPLACE(id, '%', '%25'), ':', '%3A')"},
 }
 
-// ofMySQL and ofMariaDB are those that only one of them has.
+// ofMySQL and ofMariaDB are types that only one of them has.
 var (
 	ofMySQL = []keyType{{ddl: "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin",
 		values: [4]string{"'a'", "'a '", "'A'", "' '"}}}
@@ -92,12 +93,12 @@ type keyTypesLab struct {
 	types   []keyType
 	redis   *goredis.Client
 	elastic clients.Elastic
-	index   string // what the indexes' names begin with
+	index   string // the beginning of the indexes' names
 }
 
 func newKeyTypesLab(t *testing.T, s *servers.Server, types []keyType, searches bool) *keyTypesLab {
 	l := &keyTypesLab{lab: newBareLab(t, s), types: types}
-	l.program = built // a hundred views take the race detector a minute, and do nothing at once that three don't
+	l.program = built // with the race detector, a hundred views take a minute but show no more than three
 	cache, client := ownRedis(t)
 	l.redis = client
 	l.env["REDIS"] = "redis://" + cache.Addr() + "/0"
@@ -146,7 +147,7 @@ func (k *keyType) template() string {
 	return "{id}"
 }
 
-// name is the SQL that shows a row's key as templates do.
+// name returns the SQL for a row's key in the form that templates use.
 func (k *keyType) name() string {
 	shown := k.shown
 	if shown == "" {
@@ -158,7 +159,7 @@ func (k *keyType) name() string {
 	return "CONCAT(" + shown + ")"
 }
 
-// key is a condition for, or the columns of, the n-th key.
+// key returns a condition that selects the row with the n-th key.
 func (k *keyType) key(n int) string {
 	if k.second {
 		return fmt.Sprintf("id = %s AND n = %d", k.values[n], 1+n/2)
@@ -195,7 +196,7 @@ func (l *keyTypesLab) compare(when string) {
 		query := func(view string) string {
 			return fmt.Sprintf("SELECT %s FROM k%d%s", columns, i, view)
 		}
-		want := slices.Sorted(slices.Values(l.rows(query("")))) // an ENUM's own order is not its text's
+		want := slices.Sorted(slices.Values(l.rows(query("")))) // an ENUM is not sorted by its text
 		for _, view := range []string{"_row", "_by"} {
 			if got := slices.Sorted(slices.Values(l.rows(query(view)))); !slices.Equal(got, want) {
 				l.t.Errorf("%s: %s: k%d%s holds %q, the source %q", when, k.ddl, i, view, got, want)
@@ -208,7 +209,7 @@ func (l *keyTypesLab) compare(when string) {
 		}
 		l.differ(when, k, "Redis", expected, l.hashes(i))
 		if l.index != "" && !k.alike {
-			delete(expected, "") // no document can be without an id: a dead letter
+			delete(expected, "") // a document needs an id, so this row is a dead letter
 			l.differ(when, k, "Elasticsearch", expected, l.documents(i))
 		}
 	}
@@ -249,7 +250,8 @@ func (l *keyTypesLab) documents(i int) clients.Held {
 	return held
 }
 
-// damage removes what every sink holds of the second key, and puts a row there of the first, which is gone.
+// damage removes the entries of the second key from every sink. It also adds a row with the first key, which the source
+// no longer has.
 func (l *keyTypesLab) damage() {
 	l.t.Helper()
 	var removed []string
@@ -283,7 +285,7 @@ func TestKeysOfEveryTypeAreKeptInEverySink(t *testing.T) {
 	l.keepsKeysOfEveryType()
 }
 
-// Only MariaDB's own types are tested there: the others are read as MySQL's are.
+// Only types that MySQL lacks are tested on MariaDB, because the other types are read as on MySQL.
 func TestKeysOfEveryTypeOfMariaDBAreKept(t *testing.T) {
 	t.Parallel()
 	l := newKeyTypesLab(t, servertest.Shared(t, servers.MariaDB118), ofMariaDB, false)
@@ -326,8 +328,8 @@ func (l *keyTypesLab) keepsKeysOfEveryType() {
 	l.compare("repaired")
 	l.explains()
 
-	// A rebuild in place corrects each key as it stands; one beside the live view fills as the first run did, so that some
-	// types say enough.
+	// A rebuild in place corrects each key where it is. A rebuild by swap fills a new table as the first run did, so a
+	// few types are enough for it.
 	var views, some []string
 	for i := range l.types {
 		of := []string{fmt.Sprintf("k%d_row", i), fmt.Sprintf("k%d_by", i), fmt.Sprintf("k%d_hash", i)}
@@ -347,7 +349,7 @@ func (l *keyTypesLab) keepsKeysOfEveryType() {
 	p.stop()
 }
 
-// verifies checks that a verification finds just the damage.
+// verifies fails the test unless a verification finds exactly the damage.
 func (l *keyTypesLab) verifies(args ...string) {
 	l.t.Helper()
 	r := l.run(args...)
@@ -356,7 +358,7 @@ func (l *keyTypesLab) verifies(args ...string) {
 		switch {
 		case strings.HasSuffix(found.View, "_hash"), strings.HasSuffix(found.View, "_doc"):
 			extra = 0
-		case strings.HasSuffix(found.View, "_by"): // the row's repair has mended it
+		case strings.HasSuffix(found.View, "_by"): // the repair of the row view also repaired this one
 			missing, extra = 0, 0
 		}
 		if found.Missing != missing || found.Extra != extra || found.Stale != 0 {
@@ -368,7 +370,7 @@ func (l *keyTypesLab) verifies(args ...string) {
 	}
 }
 
-// explains has keys explained as a person types them.
+// explains runs explain with keys as an operator would type them.
 func (l *keyTypesLab) explains() {
 	l.t.Helper()
 	for i := range l.types {
@@ -380,7 +382,7 @@ func (l *keyTypesLab) explains() {
 	}
 }
 
-// TestADecimalKeyIsANumberInViews: keys hold it as a text, by which the same cell is found in every sink.
+// Views show a decimal key as a number. In the cell's key it is a text, so that every sink finds the same cell.
 func TestADecimalKeyIsANumberInViews(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))

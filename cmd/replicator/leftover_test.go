@@ -53,7 +53,7 @@ key = "staying:{row_key}"
 fields = ["email"]
 `
 
-// What ended views left is shown, and removed: all of it, and nothing else.
+// `checkpoint forget --data` shows what ended views left in the sinks, and removes all of it and nothing else.
 func TestWhatAnEndedViewLeftIsRemoved(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -89,7 +89,7 @@ func TestWhatAnEndedViewLeftIsRemoved(t *testing.T) {
 	if slices.Sort(keys); err != nil || len(keys) != 2 || !strings.HasPrefix(keys[0], "staying:") {
 		t.Errorf("%v are left, %v", keys, err)
 	}
-	// A table that the program did not make is not dropped, and what to type is said.
+	// A table that the program did not create is not dropped. The error has the statement to run instead.
 	r := l.run("checkpoint", "forget", "index_users_email", "--data", "--yes")
 	if r.code != 1 || !strings.Contains(r.errors, "DELETE FROM `"+l.database+"`.`index_users_email`") {
 		t.Errorf("a table of somebody's own: %+v", r)
@@ -98,7 +98,7 @@ func TestWhatAnEndedViewLeftIsRemoved(t *testing.T) {
 	if r := l.run("checkpoint", "forget", "nobody", "--data", "--yes"); r.code != 2 || !strings.Contains(r.errors, "nobody") {
 		t.Errorf("a view that nobody knows: %+v", r)
 	}
-	// One that comes back is filled as a new one.
+	// If such a view is configured again, it is filled like a new one.
 	l.configure(source, program, mainSink, leavingViews, stayingView)
 	l.must("run", "--until-caught-up")
 	l.must("verify")

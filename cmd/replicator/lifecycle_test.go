@@ -16,7 +16,7 @@ func TestASecondProcessOnTheSameStateIsRefused(t *testing.T) {
 	for _, store := range []string{"file", "mysql"} {
 		t.Run(store, func(t *testing.T) {
 			l := newLab(t, servertest.MySQL(t))
-			says := "" // who holds it: the process, or its connection to the store's server
+			says := "" // the holder in the message: the process, or its connection to the store's server
 			if store == "mysql" {
 				says = "another replicator uses these checkpoints (connection"
 				l.configure(strings.Replace(cellViews, `path = "state"`, "store = \"mysql\"\ndsn = \"${DSN}\"", 1))
@@ -73,7 +73,7 @@ func TestTheSecondSignalStopsAtOnce(t *testing.T) {
 	l.sinkOn(sink)
 	p := l.running()
 	l.caughtUp()
-	if err := sink.Suspend(); err != nil { // what is in flight can't be drained
+	if err := sink.Suspend(); err != nil { // so that the changes in flight can't be applied
 		t.Fatal(err)
 	}
 	l.put("a", 1, `{"email": "a@x.org"}`)
@@ -86,10 +86,10 @@ func TestTheSecondSignalStopsAtOnce(t *testing.T) {
 		code, text := l.answer("/readyz")
 		return as(code == 503 && strings.Contains(text, "stopping"), "not ready: "+text)
 	})
-	eventually(t, func() error { // what it logs comes through a pipe
+	eventually(t, func() error { // the log arrives with a delay
 		return as(strings.Contains(p.Log(), "A second signal ends the program"), "the log says that it stops: "+p.Log())
 	})
-	eventually(t, func() error { // until the first is understood, the second may be taken for it
+	eventually(t, func() error { // the process may not have handled the first signal yet
 		p.signal(syscall.SIGTERM)
 		return as(p.Ended(), "the program has ended")
 	})
@@ -119,7 +119,7 @@ func TestAKilledProgramGoesOnFromItsCheckpoint(t *testing.T) {
 	l.expect(emails, "2.35@x.org a", "2.36@x.org b", "2.37@x.org c", "2.38@x.org d", "2.39@x.org e")
 }
 
-// sinkOn moves the sink to a server of its own, with the same tables and account there.
+// sinkOn moves the sink to another server, with the same tables and account.
 func (l *lab) sinkOn(s *servers.Server) {
 	l.t.Helper()
 	execAll(l.t, l.connect(s, ""), "CREATE DATABASE "+l.database)

@@ -78,8 +78,8 @@ key = "fav:{id}"
 fields = ["name"]
 `
 
-// `explain --value` shows who is listed under a value, and `--group` which cells make a sum; what the sink has wrong is
-// told from what the source says.
+// `explain --value` shows the entities that are listed under a value, and `--group` the cells that make up a sum. Both
+// show where the sink differs from the source.
 func TestExplainShowsWhatStandsBehindAValue(t *testing.T) {
 	t.Parallel()
 	servertest.FirstKind(t, func(t *testing.T, kind servers.Kind) {
@@ -133,7 +133,7 @@ func TestExplainShowsWhatStandsBehindAValue(t *testing.T) {
 			}
 		}
 
-		// What was changed by hand, and what the source has changed that is not applied.
+		// Some rows are changed by hand in the sink. The source's later changes are not applied.
 		l.exec("UPDATE per_object SET cnt = 8 WHERE object = 12", "INSERT INTO by_name (name, day, fav_id) "+
 			"VALUES ('a:b', '2026-01-02', 77)")
 		pipe := client.Pipeline()
@@ -177,7 +177,7 @@ func TestExplainShowsWhatStandsBehindAValue(t *testing.T) {
 	})
 }
 
-// Several servers feed the views, and several keep them: who put something there is looked for in all of them.
+// The source and the sink have several shards. The cells behind a value are searched in all of them.
 func TestExplainListsFromEveryShard(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))

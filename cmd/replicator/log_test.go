@@ -9,7 +9,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// accounts is a table with one row per cell, whose versions are places in the binlog, and a view of it.
+// accounts configures a table with one row per cell, whose versions are log positions, and a view of it.
 const accounts = program + `
 [tables.account]
 key = "id"
@@ -24,7 +24,7 @@ fields = { email = "$email" }
 
 const mails = "SELECT id, email FROM mails ORDER BY id"
 
-// newAccounts makes the tables of accounts on a server whose log has just been begun anew.
+// newAccounts creates the tables of accounts on a server after a RESET of its binlogs.
 func newAccounts(t *testing.T, s *servers.Server) *lab {
 	t.Helper()
 	l := newBareLab(t, s)
@@ -34,7 +34,7 @@ func newAccounts(t *testing.T, s *servers.Server) *lab {
 	return l
 }
 
-// reset begins the server's binlogs anew.
+// reset resets the server's binlogs.
 func (l *lab) reset() {
 	l.t.Helper()
 	if l.server.Kind.IsMariaDB() {
@@ -44,14 +44,14 @@ func (l *lab) reset() {
 	}
 }
 
-// A RESET is noticed by a program that runs on, is refused, and stays refused when the source has written as much as
-// before; what a person may do about it works.
+// A running program notices a RESET of the source and refuses to continue. It still refuses after the source has
+// written as much as before. The remedies in the error work.
 func TestALogBegunAnewIsRefusedUntilSomebodyActs(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
 			l := newAccounts(t, servertest.Own(t, kind))
-			l.reset() // on MariaDB there is no GTID now
+			l.reset() // MariaDB has no GTIDs after this
 			l.must("run", "--until-caught-up")
 			write := func(n int) {
 				t.Helper()
@@ -63,9 +63,9 @@ func TestALogBegunAnewIsRefusedUntilSomebodyActs(t *testing.T) {
 			l.must("run", "--until-caught-up")
 			l.expect(mails, "0 a0@x.org", "1 a1@x.org", "2 a2@x.org")
 
-			l.exec("FLUSH BINARY LOGS", "FLUSH BINARY LOGS") // so that the new log's Orders are below
+			l.exec("FLUSH BINARY LOGS", "FLUSH BINARY LOGS") // so that positions in the new log are lower
 			write(3)
-			l.env["DSN"] = l.dsn(l.server.Addr(), l.database) + "?readTimeout=3s" // a heartbeat a second
+			l.env["DSN"] = l.dsn(l.server.Addr(), l.database) + "?readTimeout=3s" // a heartbeat each second
 			p := l.running()
 			l.caughtUp()
 			l.reset()
@@ -85,7 +85,7 @@ func TestALogBegunAnewIsRefusedUntilSomebodyActs(t *testing.T) {
 			p.stop()
 			l.expect(mails, "0 a0@x.org", "1 a1@x.org", "2 a2@x.org")
 
-			// The old log's end is the new one's beginning: nothing was written between.
+			// Nothing was written between the old log's end and the new log's beginning, so the position is right.
 			l.must("checkpoint", "set", "--pos", begin, "--yes")
 			l.must("run", "--until-caught-up")
 			l.expect(mails, "0 a0@x.org", "1 b@x.org", "2 a2@x.org")
@@ -110,8 +110,8 @@ func TestALogBegunAnewIsRefusedUntilSomebodyActs(t *testing.T) {
 	}
 }
 
-// An asynchronous failover loses what the replica did not have yet. Views that show it are noticed even where it was
-// applied within the interval of checkpoints, and after a restart.
+// An asynchronous failover loses transactions that the replica did not have yet. Views that show them must fail, even
+// if they were applied within one interval of checkpoints, and also after a restart.
 func TestAFailoverThatLostWhatWasReadIsNoticed(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
@@ -172,7 +172,7 @@ func TestAFailoverThatLostWhatWasReadIsNoticed(t *testing.T) {
 			p.kill()
 			execAll(t, second, "INSERT INTO app.account VALUES (4, 'd@x.org')", "INSERT INTO app.account VALUES (5, 'e@x.org')")
 			p = l.running()
-			s := l.reaches("mails", "failed") // MariaDB: it has the number of what was lost now, of another transaction
+			s := l.reaches("mails", "failed") // on MariaDB, another transaction now has the lost one's number
 			if !strings.Contains(s.Error, "no longer has its log") {
 				t.Errorf("after a restart: %s", s.Error)
 			}
@@ -190,7 +190,7 @@ func TestAFailoverThatLostWhatWasReadIsNoticed(t *testing.T) {
 	}
 }
 
-// cellTableIn is cellTable in a database.
+// cellTableIn returns the statement cellTable for another database.
 func cellTableIn(database string) string {
 	return strings.Replace(cellTable, "TABLE cell", "TABLE "+database+".cell", 1)
 }

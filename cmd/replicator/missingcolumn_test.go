@@ -8,7 +8,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// pairViews are a row of three columns and an index of one, of the same table.
+// pairViews are two views of one table: a row view of three columns, and an index of one of them.
 const pairViews = `
 [tables.pair]
 key = "id"
@@ -31,8 +31,8 @@ const (
 	pairXTable   = "CREATE TABLE pair_x (x INT NOT NULL, id INT NOT NULL, PRIMARY KEY (x, id), KEY (id))"
 )
 
-// A view that names a column which its table does not have is wrong alone, and named: the others of that table are
-// filled.
+// A view names a column that its table lacks. Only this view fails, and the error names it. The other views of the
+// table are filled.
 func TestAViewOfAColumnThatIsNotThereFailsAlone(t *testing.T) {
 	t.Parallel()
 	servertest.First(t, func(t *testing.T, s *servers.Server) {
@@ -54,7 +54,7 @@ func TestAViewOfAColumnThatIsNotThereFailsAlone(t *testing.T) {
 		l.expect("SELECT id FROM pair_row")
 		p.stop()
 
-		// Once the column is there, the view is filled from where it was to begin.
+		// Once the column exists, the view is filled from where it would have started.
 		l.exec("ALTER TABLE pair ADD COLUMN y INT DEFAULT 5", "INSERT INTO pair VALUES (3, 30, 31)")
 		p = l.running()
 		l.caughtUp()
@@ -64,7 +64,7 @@ func TestAViewOfAColumnThatIsNotThereFailsAlone(t *testing.T) {
 	})
 }
 
-// A column that is dropped stops the views that need it, where they were, and no other.
+// A dropped column stops the views that need it, and no other views. The stopped views keep their entries.
 func TestAColumnThatIsDroppedStopsTheViewsThatNeedIt(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -82,7 +82,7 @@ func TestAColumnThatIsDroppedStopsTheViewsThatNeedIt(t *testing.T) {
 		t.Errorf("the view that does not need it: %+v", one)
 	}
 
-	// Filled anew, it goes on together with the other.
+	// After a rebuild, the view runs together with the other one again.
 	l.exec("ALTER TABLE pair ADD COLUMN y INT DEFAULT 5")
 	l.must("rebuild", "pair_row")
 	l.caughtUp()

@@ -17,7 +17,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// promtool runs it, with input, in the directory of the rules.
+// promtool runs promtool with the given input, in the directory of the rules.
 func promtool(t *testing.T, input string, args ...string) {
 	t.Helper()
 	cmd, err := servers.Prometheus(t.Context(), "promtool", args...)
@@ -36,7 +36,7 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 	promtool(t, "", "test", "rules", "alerts_test.yml")
 }
 
-// dashboard is what is needed here of Grafana's model.
+// dashboard has the parts of Grafana's JSON model that the tests need.
 type dashboard struct {
 	Templating struct {
 		List []struct{ Name, Type, Definition string }
@@ -47,11 +47,11 @@ type dashboard struct {
 	}
 }
 
-// A real Prometheus scrapes the program, and knows all that the dashboard and the alerts ask for.
+// A real Prometheus scrapes the program. All queries of the dashboard and the alerts must then find data.
 func TestDashboardAndAlertsFindData(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
-	l.program = built // it is only asked
+	l.program = built // no need for the race detector here
 	prometheus := startPrometheus(t, l.listen)
 	l.running()
 	promtool(t, metricsText(l), "check", "metrics")
@@ -97,11 +97,11 @@ func TestDashboardAndAlertsFindData(t *testing.T) {
 	}
 }
 
-// Somebody sets up the monitoring first: nothing alarms, and no query is an error.
+// Monitoring may be set up before any view is. No alert must fire, and no query must fail.
 func TestDashboardAndAlertsOfAProgramWithoutViews(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
-	l.program = built // it is only asked
+	l.program = built // no need for the race detector here
 	l.configure(source, program, mainSink)
 	l.must("run", "--until-caught-up")
 	prometheus := startPrometheus(t, l.listen)
@@ -121,7 +121,7 @@ func TestDashboardAndAlertsOfAProgramWithoutViews(t *testing.T) {
 	eventually(t, func() error { return quiet(prometheus) })
 }
 
-// quiet is nil once all alerts were evaluated and none is pending.
+// quiet returns nil once all alerts were evaluated and none of them is pending or firing.
 func quiet(prometheus string) error {
 	r, err := http.Get("http://" + prometheus + "/api/v1/rules")
 	if err != nil {
@@ -149,7 +149,7 @@ func quiet(prometheus string) error {
 	return as(rules > 0, "there are no rules")
 }
 
-// ofAll gives the dashboard's variables values.
+// ofAll replaces the dashboard's variables by values that match everything.
 var ofAll = strings.NewReplacer("$__rate_interval", "1m", "$job", ".+", "$instance", ".+", "$view", ".+")
 
 func readDashboard(t *testing.T) (shown dashboard) {
@@ -166,7 +166,8 @@ func readDashboard(t *testing.T) (shown dashboard) {
 
 func metricsText(l *lab) string { _, text := l.get("/metrics"); return text }
 
-// startPrometheus starts one that scrapes an address several times a second, and returns its own address.
+// startPrometheus starts a Prometheus that scrapes an address several times a second. It returns the address of that
+// Prometheus.
 func startPrometheus(t *testing.T, target string) string {
 	t.Helper()
 	dir, address := t.TempDir(), servertest.FreeAddress(t)
@@ -201,7 +202,7 @@ func startPrometheus(t *testing.T, target string) string {
 	return address
 }
 
-// samples is how many a query gives now.
+// samples returns the number of samples that a query finds now.
 func samples(prometheus, query string) (int, error) {
 	r, err := http.Get("http://" + prometheus + "/api/v1/query?query=" + url.QueryEscape(query))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestEntitiesMoveBetweenShards: a last update in the old shard, the insert in the new one and the delete in the old one
-// follow each other within milliseconds, and the shards are read separately.
+// TestEntitiesMoveBetweenShards moves entities between shards. A last update in the old shard, the insert in the new
+// one and the delete in the old one happen within milliseconds, but the shards are read separately.
 func TestEntitiesMoveBetweenShards(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -91,7 +91,7 @@ create = true
 	shows("after the others were deleted", "both", 0)
 	l.must("verify")
 
-	// The index has no entry of the first shard's row, and the second one's would lead to that.
+	// The first shard's rows have no index entry now. Entries of the second shard's rows would lead to the wrong rows.
 	l.exec("UPDATE people SET name = NULL")
 	for i := range many {
 		execAll(t, other, fmt.Sprintf("INSERT INTO people VALUES (%d, 'late %d')", i, i))

@@ -8,8 +8,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A body that is NULL has no properties. Views show what they make of the row's columns, in every sink, whether the row
-// comes from a scan or from the binlog.
+// A NULL body has no properties. Views must still show what the row's columns contribute, in every sink, whether the
+// row comes from a scan or from the binlog.
 func TestOfANullBodyWhatColumnsGiveIsShown(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))

@@ -9,8 +9,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// Rows of a table may have times in MariaDB's format of 5.3, and the binlog doesn't tell their digits. Whenever the table is
-// rebuilt in the other format, running or stopped, nobody is needed.
+// Columns may have times in MariaDB's 5.3 format, and the binlog doesn't tell their precision. A table is rebuilt in
+// the other format while the program runs and while it is stopped. The views must follow without an operator.
 func TestATableThatChangesTheFormatOfItsTimesIsFollowed(t *testing.T) {
 	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
@@ -27,7 +27,7 @@ func TestATableThatChangesTheFormatOfItsTimesIsFollowed(t *testing.T) {
 			t.Helper()
 			for _, table := range tables {
 				l.caughtUp("v_" + table)
-				eventually(t, func() error { // rows may have been passed over, and are compared then
+				eventually(t, func() error { // skipped rows are compared later
 					got, want := l.rows("SELECT id, name, amt FROM v_"+table+" ORDER BY 1"),
 						l.rows("SELECT id, name, amt FROM "+table+" ORDER BY 1")
 					return as(slices.Equal(got, want), fmt.Sprintf("%s: %q, want %q", table, got, want))
@@ -46,7 +46,7 @@ func TestATableThatChangesTheFormatOfItsTimesIsFollowed(t *testing.T) {
 		write()
 		write()
 		same("item", "versioned", "other")
-		l.exec("ALTER TABLE item FORCE") // a running program has read all before it
+		l.exec("ALTER TABLE item FORCE") // the running program has already read all earlier changes
 		write()
 		same("item", "versioned", "other")
 		for range 2 {

@@ -7,8 +7,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestASourceOfAnotherNameCountsNothingTwice: where [source.shards] takes the place of dsn, or a shard is renamed, what
-// the source put there by its former name would stay beside what it puts there now.
+// The source gets another name: [source.shards] replaces dsn, or a shard is renamed. The contributions under the former
+// name must not stay next to those under the new name.
 func TestASourceOfAnotherNameCountsNothingTwice(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))

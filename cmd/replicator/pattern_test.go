@@ -10,10 +10,10 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// many are tables that the configuration names by a pattern, and views of them.
+// many is a set of tables that the configuration names by a pattern, with views of them.
 type many struct {
 	*lab
-	tenants bool // a database for each; else all are in one
+	tenants bool // each table has its own database; else all are in one
 	present []int
 }
 
@@ -75,14 +75,14 @@ func newMany(t *testing.T, s *servers.Server, tenants bool) *many {
 	t.Cleanup(func() {
 		if !t.Failed() || s.Running() {
 			for i := range 10 {
-				_, _ = m.db.Exec(fmt.Sprintf("DROP DATABASE IF EXISTS %s_%d", m.database, i)) // the test is over
+				_, _ = m.db.Exec(fmt.Sprintf("DROP DATABASE IF EXISTS %s_%d", m.database, i)) // errors don't matter now
 			}
 		}
 	})
 	return m
 }
 
-// name is a table that matches.
+// name returns the name of a table that matches the pattern.
 func (m *many) name(i int) string {
 	if m.tenants {
 		return fmt.Sprintf("%s_%d.orders", m.database, i)
@@ -120,7 +120,7 @@ func (m *many) put(i, id int, status string) {
 	m.exec(fmt.Sprintf("REPLACE INTO %s (id, status) VALUES (%d, '%s')", m.name(i), id, status))
 }
 
-// agree waits until the views show the rows of all tables that match.
+// agree waits until the views match the rows of all tables that match the pattern.
 func (m *many) agree(step string) {
 	m.t.Helper()
 	m.caughtUp()
@@ -146,7 +146,7 @@ func (m *many) agree(step string) {
 	}
 }
 
-// steps are what happens to tables that match, one after the other.
+// steps are changes to the matching tables, in this order.
 var steps = []struct {
 	name string
 	do   func(m *many)
@@ -251,7 +251,7 @@ func TestAllTablesThatMatchAreOneTable(t *testing.T) {
 	})
 }
 
-// Equal keys in two tables are one cell where the key doesn't name the table.
+// If the key doesn't include the table's name, equal keys in two tables are one cell.
 func TestOfEqualKeysInTwoTablesTheHighestVersionIsShown(t *testing.T) {
 	t.Parallel()
 	servertest.First(t, func(t *testing.T, s *servers.Server) {

@@ -7,7 +7,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestViewsArePausedAndResumed by commands that need none of the file's secrets, as do status and wait.
+// TestViewsArePausedAndResumed runs pause, resume, status and wait without the file's secrets.
 func TestViewsArePausedAndResumed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -25,7 +25,7 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	before := asker.reaches("users", "paused")
-	l.waitFor(before.Position, "users") // which it had before
+	l.waitFor(before.Position, "users") // the view included this position before the pause
 	l.put("a", 1, `{"email": "a@x.org", "phone": 5}`)
 	l.caughtUp("index_users_phone")
 	l.expect(emails)
@@ -49,7 +49,7 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 	}
 	l.configure(cellViews, strings.ReplaceAll(emailView, "index_users_email", "more"))
 	l.exec("CREATE TABLE more LIKE index_users_email")
-	p.reread(2) // which resumes nothing
+	p.reread(2) // a reload doesn't resume the views
 	l.caughtUp("more", "index_users_phone")
 	asker.reaches("users", "paused")
 	l.expect(emails)
@@ -78,7 +78,7 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 		t.Errorf("completion: %s", out)
 	}
 
-	// What the running process was not told of yet is its refusal, and no wrong use.
+	// The running process doesn't know the new view yet. It refuses with exit status 1, which isn't a usage error.
 	l.configure(cellViews, strings.ReplaceAll(emailView, "index_users_email", "another"))
 	if r := asker.run("pause", "another"); r.code != 1 || !strings.Contains(r.errors, "SIGHUP") {
 		t.Errorf("a view of the file alone: %+v", r)

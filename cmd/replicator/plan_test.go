@@ -11,10 +11,10 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestThePlanOfAChangedFile says what the program then does, and changes nothing.
+// TestThePlanOfAChangedFile checks that plan predicts what the program does, and that plan changes nothing.
 func TestThePlanOfAChangedFile(t *testing.T) {
 	l := newLab(t, servertest.MySQL(t))
-	l.program = built // it is only asked
+	l.program = built // no need for the race detector here
 	for i := range 30 {
 		l.put(string(rune('A'+i)), 1, fmt.Sprintf(`{"email": "%d@x.org", "phone": %d}`, i, i))
 	}
@@ -74,7 +74,7 @@ func TestThePlanOfAChangedFile(t *testing.T) {
 	l.expect("SHOW TABLES", before...)
 	l.expect("SELECT COUNT(*) FROM more", "0")
 
-	p.stop() // what was saved tells the same
+	p.stop() // the saved state leads to the same plan
 	got = plan()
 	is(got, "index_users_email unchanged", "index_users_phone refused", "more fill", "users end")
 	if reason := got["index_users_phone"].Reason; strings.Contains(reason, "SIGHUP") {

@@ -21,33 +21,34 @@ import (
 	"replicator/verify"
 )
 
-// Differences are planted in the views by hand, while a writer works on other entities of the same table at full speed;
-// what verify then finds must be what was planted, and nothing else; after a repair it must be nothing at all.
+// The tests plant differences in the views by hand while a writer changes other entities of the same table at full
+// speed. verify must find exactly the planted differences, and none after a repair.
 
-// plantedEntities are left alone but for what a test plants. Each has a city of its own; those of even numbers have an
-// email, the others have neither.
+// plantedEntities is the number of entities that only the tests change. Each entity with an even number has its own
+// city and an email. The others have neither.
 const plantedEntities = 40
 
 // planting is a sink in which a test plants differences.
 type planting struct {
 	*lab
 	sink  string
-	views map[string][]plant // what can be planted in each view by hand
-	next  int64              // version
+	views map[string][]plant // the differences that can be planted in each view by hand
+	next  int64              // the version of the next write
 }
 
-// plant plants a difference of a kind in an entity's share of a view.
+// plant is a way to plant a difference of one kind in an entity's entries in a view.
 type plant struct {
 	kind string
-	bare bool // in an entity that the view should hold nothing of
+	bare bool // the entity should have no entries in the view
 	do   func(p *planting, key string)
 }
 
-// entity is the key of the nth entity that is left alone; worked that of one that the writer works on.
+// entity returns the key of the nth entity that the writer doesn't change. worked returns the key of one that it
+// changes.
 func entity(n int) string { return fmt.Sprintf("%032x", 0xaa00+n) }
 func worked(n int) string { return fmt.Sprintf("%032x", 0xbb0000+n) }
 
-// bodyOf is what the nth entity holds at first.
+// bodyOf returns the initial body of the nth entity.
 func bodyOf(n int) string {
 	if n%2 == 1 {
 		return `{"phone": 7}`
@@ -62,7 +63,7 @@ func (p *planting) write(db *sql.DB, key string, version int64, body string) err
 	return err
 }
 
-// unlogged changes the source without a word in the binlog.
+// unlogged changes the source without writing to the binlog.
 func (p *planting) unlogged(statement string, args ...any) {
 	p.t.Helper()
 	db := p.connect(p.server, p.database)
@@ -74,7 +75,8 @@ func (p *planting) unlogged(statement string, args ...any) {
 	}
 }
 
-// inSource are the differences that a change of the source makes in every view, if the program never hears of it.
+// inSource returns ways to change the source so that every view differs, because the program never learns of the
+// change.
 func inSource() []plant {
 	insert := "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (UNHEX(?), 'users', ?, ?)"
 	return []plant{
@@ -90,8 +92,8 @@ func inSource() []plant {
 	}
 }
 
-// startWriting has a writer work on entities of its own until the returned function is called, which says how much it
-// wrote.
+// startWriting starts a writer that changes its own entities until the returned function is called. That function
+// returns how many changes it made.
 func (p *planting) startWriting(seed uint64) (stop func() int) {
 	ctx, cancel := context.WithCancel(p.t.Context())
 	db := p.connect(p.server, p.database)
@@ -120,7 +122,7 @@ func (p *planting) startWriting(seed uint64) (stop func() int) {
 	return func() int { cancel(); writing.Wait(); return wrote }
 }
 
-// plantSome plants differences of all kinds in all views, and returns for each view which it then has: KEY KIND.
+// plantSome plants differences of all kinds in all views. It returns each view's differences as KEY KIND.
 func (p *planting) plantSome(r *rand.Rand) map[string][]string {
 	p.t.Helper()
 	planted := map[string][]string{}
@@ -157,7 +159,7 @@ func (p *planting) plantSome(r *rand.Rand) map[string][]string {
 	return planted
 }
 
-// restore writes the entities as they were, for the next run.
+// restore writes the initial bodies of all entities, for the next run.
 func (p *planting) restore() {
 	p.t.Helper()
 	for n := range plantedEntities {
@@ -169,7 +171,7 @@ func (p *planting) restore() {
 	p.caughtUp()
 }
 
-// verify runs verify and returns what it says of each view: KEY KIND.
+// verify runs `replicator verify` and returns each view's differences as KEY KIND.
 func (p *planting) verify(code int, args ...string) map[string][]string {
 	p.t.Helper()
 	r := p.run(append([]string{"verify", "--json", "--all"}, args...)...)
@@ -188,7 +190,7 @@ func (p *planting) verify(code int, args ...string) map[string][]string {
 	return found
 }
 
-// compare checks that what was found is what was planted.
+// compare fails the test unless the differences that were found are those that were planted.
 func (p *planting) compare(run int, planted, found map[string][]string) {
 	p.t.Helper()
 	for view := range p.views {
@@ -200,7 +202,7 @@ func (p *planting) compare(run int, planted, found map[string][]string) {
 	}
 }
 
-// plantAndVerify does it all, again and again.
+// plantAndVerify repeats all steps a number of times: plant, verify, repair and verify.
 func (p *planting) plantAndVerify(runs int) {
 	seed := uint64(time.Now().UnixNano())
 	p.t.Logf("seed %d", seed)
@@ -211,14 +213,14 @@ func (p *planting) plantAndVerify(runs int) {
 		stop := p.startWriting(seed + uint64(run))
 		what := p.plantSome(r)
 		p.compare(run, what, p.verify(exitDiffer))
-		p.verify(exitDone, "--repair") // what it mends of a view's siblings, these count no more
+		p.verify(exitDone, "--repair") // it also repairs the siblings of a view, which then have fewer differences
 		p.compare(run, nil, p.verify(exitDone))
 		wrote += stop()
 		for _, w := range what {
 			planted += len(w)
 		}
 		p.restore()
-		p.compare(run, nil, p.verify(exitDone)) // at rest, too
+		p.compare(run, nil, p.verify(exitDone)) // also without a writer
 		if p.t.Failed() {
 			return
 		}
@@ -230,7 +232,7 @@ func (p *planting) plantAndVerify(runs int) {
 		p.sink, runs, planted, wrote)
 }
 
-// plantings are the sinks, each with its views.
+// plantings returns a function for each sink that sets it up with its views.
 func plantings() map[string]func(t *testing.T) *planting {
 	return map[string]func(t *testing.T) *planting{"mysql": inMySQL, "redis": inRedis, "elasticsearch": inElasticsearch}
 }
@@ -251,7 +253,7 @@ func TestSoakVerifyFindsWhatWasPlantedAndRepairsIt(t *testing.T) {
 	}
 }
 
-// starting starts the program with views of one sink.
+// starting starts the program with the views of one sink.
 func (p *planting) starting(parts ...string) *planting {
 	p.t.Helper()
 	p.program = built
@@ -281,9 +283,9 @@ func inMySQL(t *testing.T) *planting {
 			{kind: "stale", do: statement("UPDATE users SET email = NULL WHERE id = KEY")},
 			{kind: "extra", bare: true, do: statement("INSERT INTO users (id, username) VALUES (KEY, 'planted')")},
 		},
-		"points": {}, // what somebody adds to a counter is a group's, and no entity's
+		"points": {}, // a difference in a counter belongs to a group, not to an entity
 	}}
-	// A row's where, so that there are entities that it should hold nothing of.
+	// The row view has a where, so that some entities should have no row.
 	return p.starting(mainSink, emailView, usersView, "where = \"email != ''\"\n", `
 [views.points]
 from = "cell.users"
@@ -376,8 +378,8 @@ sum = "points"
 `)
 }
 
-// A repair that the sink takes for older than what it has is none: what it knows of a cell was changed by hand, too,
-// which is found also where nothing else was. A rebuild helps.
+// The states of some cells were changed by hand, so the sink treats a repair as older than what it has. Such a repair
+// is not counted. verify finds these cells even if nothing else differs, and a rebuild fixes them.
 func TestARepairThatChangesNothingIsNotCounted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))

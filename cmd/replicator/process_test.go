@@ -11,15 +11,15 @@ import (
 	"replicator/internal/launch"
 )
 
-// process is a program that was started.
+// process is a started program.
 type process struct {
 	*launch.Process
 	lab  *lab
 	args []string
 }
 
-// launched is the program with the lab's environment and directory. Races are looked for with MySQL: what differs with
-// MariaDB is how its binlog is read, which the tests of package canal do.
+// launched returns the program with the lab's environment and directory. Only runs with MySQL use the race detector.
+// With MariaDB only the reading of the binlog differs, and the tests of package canal cover that.
 func (l *lab) launched(args ...string) launch.Program {
 	p := launch.Program{Path: l.program, Dir: l.dir}
 	if p.Path == "" {
@@ -35,7 +35,7 @@ func (l *lab) launched(args ...string) launch.Program {
 	return p
 }
 
-// start starts a command line.
+// start starts the program with the given arguments.
 func (l *lab) start(args ...string) *process {
 	l.t.Helper()
 	started, err := l.launched(args...).Start(context.WithoutCancel(l.t.Context()), args...)
@@ -52,7 +52,7 @@ func (l *lab) start(args ...string) *process {
 	return p
 }
 
-// running starts `run` and waits until it answers.
+// running starts `replicator run` and waits until it is ready.
 func (l *lab) running() *process {
 	l.t.Helper()
 	p := l.start("run", "-c", l.file())
@@ -64,7 +64,7 @@ func (l *lab) running() *process {
 	return p
 }
 
-// wait waits for the end and returns the exit status; -1 for a signal.
+// wait waits until the program has ended and returns its exit status, or -1 after a signal.
 func (p *process) wait() int {
 	p.lab.t.Helper()
 	select {
@@ -83,7 +83,7 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// stop asks the program to end, which it must do well.
+// stop sends SIGTERM. The program must then end with exit status 0.
 func (p *process) stop() {
 	p.lab.t.Helper()
 	p.signal(syscall.SIGTERM)
@@ -92,7 +92,8 @@ func (p *process) stop() {
 	}
 }
 
-// kill ends the program as a crash does. Then nothing it said may show a secret, and no race may have been seen.
+// kill ends the program as a crash does. It then checks that the program's output has neither the password nor data
+// races.
 func (p *process) kill() {
 	p.Kill()
 	for _, text := range []string{p.Output(), p.Log()} {

@@ -14,10 +14,10 @@ import (
 	"replicator/server"
 )
 
-// slowly makes a rebuild take seconds, so that something can happen meanwhile.
+// slowly makes a rebuild take seconds, so that a test can act during the rebuild.
 const slowly = "[rebuild]\nrate = 200\n"
 
-// fillLab writes so many users, and runs the program until they are there.
+// fillLab writes this many users and runs the program until the views include them.
 func (l *lab) fillLab(users int) *process {
 	l.t.Helper()
 	l.session(fmt.Sprintf("INSERT INTO cell (row_key, column_name, ref_key, body) "+
@@ -35,7 +35,7 @@ func numbers(n int) string {
 	return strings.Join(all, " UNION ALL ")
 }
 
-// rebuilding begins a rebuild of users, and waits until some of it is done.
+// rebuilding starts a rebuild of users and waits until part of it is done.
 func (l *lab) rebuilding() *process {
 	l.t.Helper()
 	r := l.start("rebuild", "users", "-c", l.file())
@@ -43,7 +43,7 @@ func (l *lab) rebuilding() *process {
 	return r
 }
 
-// rebuilt checks that users is as it should be and that nothing is left of the rebuild.
+// rebuilt checks that the view users is right and that nothing remains of the rebuild.
 func (l *lab) rebuilt(users int) {
 	l.t.Helper()
 	l.caughtUp()
@@ -71,7 +71,7 @@ func TestARebuildThatCanNotBeginSaysWhy(t *testing.T) {
 		!strings.Contains(r.errors, "view users: it is being rebuilt already") {
 		t.Errorf("another rebuild: %+v", r)
 	}
-	if r := l.run("rebuild", "users", "index_users_email"); r.code != exitDone { // the one follows, the other begins
+	if r := l.run("rebuild", "users", "index_users_email"); r.code != exitDone { // it follows one and starts one
 		t.Errorf("the same rebuild once more: %+v", r)
 	}
 	if code := first.wait(); code != 0 {
@@ -81,8 +81,8 @@ func TestARebuildThatCanNotBeginSaysWhy(t *testing.T) {
 	p.stop()
 }
 
-// A rebuild takes rights that keeping a view doesn't. What is missing is said before the live view is touched, and the
-// way that does without works.
+// A rebuild needs rights that keeping a view doesn't need. If they are missing, the error names them before the live
+// view is touched. A rebuild in place, which doesn't need them, works.
 func TestARebuildWithoutTheRightsForItNamesThem(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)
@@ -92,7 +92,7 @@ func TestARebuildWithoutTheRightsForItNamesThem(t *testing.T) {
 			l.fillLab(40).stop()
 			root := l.connect(s, "")
 			execAll(t, root, fmt.Sprintf("REVOKE %s ON %s.* FROM %s@'%%'", right, l.database, l.user))
-			p := l.running() // connections that were open may keep the right
+			p := l.running() // open connections may still have the right
 			l.caughtUp()
 			r := l.run("rebuild", "users")
 			if r.code != exitFailed || !strings.Contains(r.errors, "view users") || !strings.Contains(r.errors, right) ||
@@ -100,7 +100,7 @@ func TestARebuildWithoutTheRightsForItNamesThem(t *testing.T) {
 				t.Errorf("exit status %d: %s", r.code, r.errors)
 			}
 			l.put("a", 1, `{"email": "a@x.org"}`)
-			l.caughtUp() // the live view goes on
+			l.caughtUp() // the live view is still kept up
 			l.exec("UPDATE users SET email = 'spoilt'")
 			l.must("rebuild", "--in-place", "users")
 			l.must("verify", "users", "index_users_email")
@@ -109,7 +109,7 @@ func TestARebuildWithoutTheRightsForItNamesThem(t *testing.T) {
 			}
 			p.stop()
 			execAll(t, root, regexp.MustCompile(`GRANT .*? TO '[^']*'@'[^']*'`).FindString(r.errors))
-			p = l.running() // with connections that have the rights
+			p = l.running() // new connections have the rights
 			l.must("rebuild", "users")
 			if strings.Contains(p.Log(), `"level":"ERROR"`) {
 				t.Errorf("a rebuild that succeeds logs an error:\n%s", p.Log())
@@ -160,8 +160,8 @@ func TestARebuildOutlivesTheServersItNeeds(t *testing.T) {
 	}
 }
 
-// DDL that takes nothing a view needs is read over by a scan, too; else the rebuild says what is missing, and the live
-// view stays as it is.
+// A scan continues after DDL that removes nothing that a view needs. Otherwise the rebuild's error names what is
+// missing, and the live view stays as it is.
 func TestDDLDuringARebuild(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -186,7 +186,7 @@ func TestDDLDuringARebuild(t *testing.T) {
 	p.kill()
 }
 
-// The disk is full while the shadow is filled: the rebuild waits for room, and then goes on.
+// The disk is full while the shadow is filled. The rebuild waits for space and then continues.
 func TestARebuildOnAFullDiskWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	sink := servertest.Own(t, servers.MySQL, "--innodb-file-per-table=0",
@@ -196,7 +196,7 @@ func TestARebuildOnAFullDiskWaitsForRoom(t *testing.T) {
 	p := l.fillLab(4000)
 	at := l.connect(sink, l.database)
 	execAll(t, at, "CREATE TABLE filler (id INT AUTO_INCREMENT PRIMARY KEY, text LONGBLOB)")
-	for size := 1 << 20; size >= 1<<10; { // until nothing more fits
+	for size := 1 << 20; size >= 1<<10; { // until the disk is full
 		if _, err := at.ExecContext(t.Context(), "INSERT INTO filler (text) VALUES (REPEAT('x', ?))", size); err != nil {
 			if size /= 4; !strings.Contains(err.Error(), "1114") {
 				t.Fatal(err)
@@ -217,8 +217,8 @@ func TestARebuildOnAFullDiskWaitsForRoom(t *testing.T) {
 	p.stop()
 }
 
-// The program is killed at the two places in a swap where it has done a part: the intent is written, or the tables are
-// renamed. The next start completes it.
+// The program is killed at the two points where a swap is half done: after it wrote the intent, and after it renamed
+// the tables. The next start completes the swap.
 func TestASwapThatWasCutShortIsCompleted(t *testing.T) {
 	t.Parallel()
 	for _, renamed := range []bool{false, true} {
@@ -226,14 +226,14 @@ func TestASwapThatWasCutShortIsCompleted(t *testing.T) {
 			l := newLab(t, servertest.MySQL(t))
 			p := l.fillLab(40)
 			l.exec("UPDATE users SET email = 'spoilt'")
-			reader := l.holding("SELECT COUNT(*) FROM users") // RENAME waits for it
+			reader := l.holding("SELECT COUNT(*) FROM users") // RENAME waits for this reader's lock
 			l.start("rebuild", "users", "-c", l.file())
 			eventually(t, func() error {
 				begun := l.rows("SELECT COUNT(*) FROM replicator_views WHERE phase = 'swapping'")
 				return as(begun[0] == "1", "the swap has begun")
 			})
 			if renamed {
-				names := l.holding("SELECT * FROM replicator_views FOR UPDATE") // what ends the swap waits for it
+				names := l.holding("SELECT * FROM replicator_views FOR UPDATE") // the end of the swap waits for this
 				reader()
 				eventually(t, func() error {
 					return as(len(l.rows("SHOW TABLES LIKE 'users\\_\\_replaced'")) == 1, "the tables are renamed")
@@ -253,7 +253,7 @@ func TestASwapThatWasCutShortIsCompleted(t *testing.T) {
 	}
 }
 
-// holding holds what a statement of a transaction locks, until the returned function is called.
+// holding runs a statement in a transaction and keeps its locks until the returned function is called.
 func (l *lab) holding(statement string) (release func()) {
 	l.t.Helper()
 	db := l.connect(l.server, l.database)
@@ -281,7 +281,7 @@ func (l *lab) holding(statement string) (release func()) {
 	}
 }
 
-// Without a running process the command runs what it needs, and no sink besides.
+// Without a running process, the command rebuilds the view itself. It opens no other sink.
 func TestARebuildByItselfNeedsNoOtherSink(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -306,7 +306,8 @@ fields = ["username"]
 	}
 }
 
-// Asked again while it runs, the command follows the one that runs: also where that one does it by itself.
+// If a rebuild of the view is already running, another rebuild command follows it. This holds even if the running one
+// is itself a command.
 func TestARebuildThatIsAskedForAgainFollowsTheOneThatRuns(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -317,8 +318,8 @@ func TestARebuildThatIsAskedForAgainFollowsTheOneThatRuns(t *testing.T) {
 	l.configure(cellViews, "[rebuild]\nrate = 60\n")
 	first := l.start("rebuild", "index_users_email", "-c", l.file())
 	again := l.start("rebuild", "index_users_email", "-c", l.file())
-	l.reaches("index_users_email", "rebuilding")                                   // either may be the one that does it
-	other := l.start("rebuild", "index_users_email", "--in-place", "-c", l.file()) // it comes to the same
+	l.reaches("index_users_email", "rebuilding")                                   // either command may run the rebuild
+	other := l.start("rebuild", "index_users_email", "--in-place", "-c", l.file()) // the result is the same
 	third := l.run("rebuild", "index_users_email")
 	if code := first.wait(); code != 0 || again.wait() != 0 || third.code != 0 || other.wait() != 0 {
 		t.Errorf("exit status %d, %d and %d:\n%s%s%s", code, again.wait(), third.code, first.Log(), again.Log(), third.errors)
@@ -333,7 +334,8 @@ func TestARebuildThatIsAskedForAgainFollowsTheOneThatRuns(t *testing.T) {
 	}
 }
 
-// A view that the file loses is not rebuilt, whatever the command followed.
+// A view that is removed from the file during its rebuild is not rebuilt. The command must fail, even if it only
+// followed a rebuild.
 func TestARebuildOfAViewThatTheFileLosesFails(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(l *lab, p *process) *process{
@@ -372,8 +374,8 @@ func TestARebuildOfAViewThatTheFileLosesFails(t *testing.T) {
 	}
 }
 
-// A process that refused a changed file would rebuild what the file no longer says, and the next start would refuse it
-// again.
+// The running process has refused a changed definition. A rebuild by this process would use the old definition, which
+// the next start would refuse again. So the command must fail.
 func TestAViewIsRebuiltAsTheFileDefinesItOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -386,13 +388,14 @@ func TestAViewIsRebuiltAsTheFileDefinesItOrNotAtAll(t *testing.T) {
 		!strings.Contains(r.errors, `view "users" with the file's definition`) {
 		t.Errorf("exit status %d\n%s", r.code, r.errors)
 	}
-	l.must("rebuild", "index_users_email") // which is as it was
+	l.must("rebuild", "index_users_email") // this view's definition didn't change
 	p.stop()
 	l.must("rebuild", "users")
 	l.expect("SELECT username FROM users")
 }
 
-// A repair and a rebuild of a source in which nothing happens stand at one place in its log.
+// If the source is idle, a repair and a rebuild have the same log position. The rebuild must still correct later
+// changes in the sink.
 func TestARebuildInPlaceMendsWhatWasChangedSinceARepair(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.Own(t, servers.MySQL))

@@ -7,8 +7,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What the application keeps in a view's table is not the view's, and a rebuild loses none of it: where a swap would,
-// it is done in place, and the log says why.
+// The application has its own columns or rows in a view's table. A rebuild must not lose them. If a swap would lose
+// them, the rebuild is done in place, and the log gives the reason.
 func TestARebuildKeepsWhatIsNotTheViews(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))

@@ -7,7 +7,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A table whose name leaves no room for another one beside it is filled in place.
+// A table's name is so long that no shadow table can be named after it. The view is rebuilt in place.
 func TestAViewInATableOfALongNameIsRebuilt(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -30,7 +30,7 @@ func TestAViewInATableOfALongNameIsRebuilt(t *testing.T) {
 	l.expect("SELECT town FROM "+long, "Oslo")
 }
 
-// A view whose table the program made gets fields, and loses some: the file alone is changed.
+// A view in a table that the program created gets more fields and loses others. Only the file is changed.
 func TestViewsInCreatedTablesGetFurtherFields(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -57,13 +57,13 @@ func TestViewsInCreatedTablesGetFurtherFields(t *testing.T) {
 	}
 	p.reread(2)
 	l.exec("INSERT INTO orders VALUES (3, 'Rome', 'paid', 4.25)")
-	l.caughtUp("o", "by_status", "sales") // as the file now defines them
+	l.caughtUp("o", "by_status", "sales") // with the definitions in the changed file
 	l.expect("SELECT id, city, total FROM o ORDER BY 1", "1 Oslo 1.50", "2 Rome 2.00", "3 Rome 4.25")
 	l.expect("SELECT status, city, id FROM by_status ORDER BY 3", "new Oslo 1", "paid Rome 2", "paid Rome 3")
 	l.expect("SELECT city, status, total FROM sales ORDER BY 1", "Oslo new 1.50", "Rome paid 6.25")
 	l.must("verify")
 
-	p.stop() // the same, by the command
+	p.stop() // next, the rebuild command does the same
 	l.configure(source, program, mainSink, strings.ReplaceAll(
 		views(`["city", "total", "status"]`, `["city"]`, "group = [\"status\"]"), "on_change = \"rebuild\"\n", ""))
 	l.must("rebuild", "o", "by_status", "sales")
@@ -74,7 +74,7 @@ func TestViewsInCreatedTablesGetFurtherFields(t *testing.T) {
 	l.must("verify")
 }
 
-// A column of a created table follows what the file says of it: another property under its name, or another type.
+// A column of a created table follows the file, which gives it another property or another type.
 func TestColumnsOfCreatedTablesAreMadeAnewForWhatTheyHoldNow(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))

@@ -9,7 +9,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// refused are views that can't be kept, each by another reason, and what is said of it.
+// refused has the views that must be refused, each for another reason, and a part of the error.
 var refused = map[string]string{
 	"places":   "its column spot has a type that the program can't write",
 	"too_long": "creating table too_long from its types",
@@ -95,7 +95,7 @@ fields = ["email"]
 mapping_file = "mapping.json"
 ` + searchView
 
-// newRefusals is a lab in which these views stand beside healthy ones in each sink.
+// newRefusals returns a lab in which each sink has these views and healthy ones.
 func newRefusals(t *testing.T) *lab {
 	l := newBareLab(t, servertest.MySQL(t))
 	l.exec(cellTable, emailTable, "CREATE TABLE place (id INT PRIMARY KEY, name VARCHAR(20), spot POINT)",
@@ -126,7 +126,8 @@ func newRefusals(t *testing.T) *lab {
 	return l
 }
 
-// What can't be kept is failed by itself, in every sink, and check said so before, in the same words.
+// In every sink, a view that can't be kept fails without affecting other views. check reports it in advance in the same
+// words.
 func TestCheckForetellsEveryViewThatARunRefuses(t *testing.T) {
 	t.Parallel()
 	l := newRefusals(t)

@@ -10,13 +10,13 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestEveryFailedStateNamesACommandThatMendsIt: one program keeps a view of each state in MySQL and Redis. The state is
-// brought about, the first command that the view's status names is typed in another folder while the program runs, and
-// the view is then what the source says. The next view comes after that.
+// One program keeps views in MySQL and Redis. For each failed state, the test causes the state and waits for the view's
+// status. It then runs the first command that the status names, in another directory while the program runs. The view
+// must then match the source.
 func TestEveryFailedStateNamesACommandThatMendsIt(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
-	l.dir = filepath.Join(l.dir, "it's here") // to be quoted in a shell
+	l.dir = filepath.Join(l.dir, "it's here") // a shell needs quotes for this name
 	if err := os.Mkdir(l.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestEveryFailedStateNamesACommandThatMendsIt(t *testing.T) {
 	for _, c := range []struct {
 		state, view string
 		hurt        func()
-		before      func() // what the status says is to be done first
+		before      func() // what the status says must be done before the command
 	}{
 		{"its table was dropped", "by_hand", func() { l.exec("DROP TABLE by_hand") }, nil},
 		{"a table that it made was dropped", "made", func() { l.exec("DROP TABLE made") }, nil},
@@ -90,7 +90,7 @@ func TestEveryFailedStateNamesACommandThatMendsIt(t *testing.T) {
 	p.stop()
 }
 
-// TestWhatSomebodyWroteToTheSinksOwnKeysInRedisIsMended: no person has to act.
+// The program repairs its own keys in Redis after another program has changed them. No operator is needed.
 func TestWhatSomebodyWroteToTheSinksOwnKeysInRedisIsMended(t *testing.T) {
 	t.Parallel()
 	l := newKeysLab(t)

@@ -12,8 +12,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A remedy that a failed view names is typed as it stands, in another folder, while the program runs: the view is then
-// what the source says.
+// The status of a failed view names a command. The test runs the command without changes, in another directory while
+// the program runs. The view must then match the source.
 func TestARemedyCanBeTypedAsItStands(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -31,7 +31,7 @@ func TestARemedyCanBeTypedAsItStands(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, servertest.MySQL(t))
-			l.dir = filepath.Join(l.dir, "it's here") // to be quoted in a shell
+			l.dir = filepath.Join(l.dir, "it's here") // a shell needs quotes for this name
 			if err := os.Mkdir(l.dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -50,13 +50,13 @@ func TestARemedyCanBeTypedAsItStands(t *testing.T) {
 	}
 }
 
-// remedied types the first command that a failed view's status names, which says all that is wanted.
+// remedied runs the first command that a failed view's status names. The status must contain all these texts.
 func (l *lab) remedied(view string, says ...string) {
 	l.t.Helper()
 	l.typed(l.named(view, says...))
 }
 
-// named is the first command that a failed view's status names.
+// named returns the first command that a failed view's status names.
 func (l *lab) named(view string, says ...string) string {
 	l.t.Helper()
 	st := l.failsWith(view, says...)
@@ -67,7 +67,7 @@ func (l *lab) named(view string, says ...string) string {
 	return named[1]
 }
 
-// typed types a command in another folder.
+// typed runs a command in another directory.
 func (l *lab) typed(command string) {
 	l.t.Helper()
 	shell := exec.CommandContext(l.t.Context(), "sh", "-c", command)

@@ -13,7 +13,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// keysLab has a table with rows, and a Redis of its own that views of it are in.
+// keysLab has a table with rows, and its own Redis for views of the table.
 type keysLab struct {
 	*lab
 	rdb *goredis.Client
@@ -29,7 +29,7 @@ func newKeysLab(t *testing.T) *keysLab {
 	return &keysLab{l, rdb}
 }
 
-// define gives the configuration views, by name.
+// define configures the views, which are given by name.
 func (l *keysLab) define(views map[string]string) {
 	l.t.Helper()
 	text := "[tables.t]\nkey = \"id\"\n[sinks.cache]\ntype = \"redis\"\nurl = \"${REDIS}\"\n"
@@ -39,7 +39,7 @@ func (l *keysLab) define(views map[string]string) {
 	l.configure(source, strings.Split(program, "[tables.cell]")[0], text)
 }
 
-// holds compares all that stands in Redis, but for the sink's own, with what queries say.
+// holds compares all keys in Redis, except the sink's own, with the results of queries.
 func (l *keysLab) holds(when string, queries ...string) {
 	l.t.Helper()
 	ctx, got := context.Background(), []string{}
@@ -71,7 +71,8 @@ func (l *keysLab) holds(when string, queries ...string) {
 	}
 }
 
-// everyKind are views of every kind in Redis, whose names begin with a word, and what they hold.
+// everyKind returns views of every kind in Redis, whose names begin with a word, and queries for their expected
+// contents.
 func everyKind(word string) (views map[string]string, queries []string) {
 	views = map[string]string{
 		"h": "kind = \"hash\"\nkey = \"h:{id}\"\nfields = [\"a\"]",
@@ -97,7 +98,8 @@ func everyKind(word string) (views map[string]string, queries []string) {
 	}
 }
 
-// TestAViewInRedisThatWasRenamedWaitsForItsPlace: what the former one shows there would be counted twice.
+// A view in Redis was renamed. It must not run until the former view's data is removed, because its contributions would
+// be counted twice.
 func TestAViewInRedisThatWasRenamedWaitsForItsPlace(t *testing.T) {
 	t.Parallel()
 	l := newKeysLab(t)
@@ -119,7 +121,7 @@ func TestAViewInRedisThatWasRenamedWaitsForItsPlace(t *testing.T) {
 	l.holds("renamed", queries...)
 }
 
-// TestViewsInRedisMayExchangeTheirKeys, of one kind and of several.
+// Two views in Redis exchange their keys. They are of the same kind or of different kinds.
 func TestViewsInRedisMayExchangeTheirKeys(t *testing.T) {
 	t.Parallel()
 	const a, b = "kind = \"hash\"\nfields = [\"a\"]\nkey = ", "kind = \"hash\"\nfields = [\"b\"]\nkey = "
@@ -145,7 +147,8 @@ func TestViewsInRedisMayExchangeTheirKeys(t *testing.T) {
 	}
 }
 
-// TestATableWhoseKeyGetsMoreColumnsOrLess: the sink has cells of both keys, and the table has none of the former.
+// A table's key in the file gets a second column and loses it again. The sink has cells under the former key, which the
+// table no longer has.
 func TestATableWhoseKeyGetsMoreColumnsOrLess(t *testing.T) {
 	t.Parallel()
 	l := newKeysLab(t)
@@ -165,7 +168,7 @@ func TestATableWhoseKeyGetsMoreColumnsOrLess(t *testing.T) {
 	}
 }
 
-// TestACounterThatIsRenamedCountsAnew: its table is emptied first.
+// A renamed counter counts from zero, so its table must be emptied first.
 func TestACounterThatIsRenamedCountsAnew(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))

@@ -10,7 +10,7 @@ import (
 	"replicator/verify"
 )
 
-// repairLab is a lab whose view in Redis is right, with two cells.
+// repairLab returns a lab with views in Redis that match two cells.
 func repairLab(t *testing.T, more ...string) (*lab, *goredis.Client) {
 	l := newBareLab(t, servertest.MySQL(t))
 	redis, rdb := ownRedis(t)
@@ -38,7 +38,7 @@ member = "{$id}"
 	return l, rdb
 }
 
-// repairs runs `verify --repair` of a view, and returns what it found.
+// repairs runs `verify --repair` on a view and returns the result.
 func (l *lab) repairs(view string, code int) verify.Result {
 	l.t.Helper()
 	r := l.run("verify", "--repair", "--json", view)
@@ -49,7 +49,7 @@ func (l *lab) repairs(view string, code int) verify.Result {
 	return found[0]
 }
 
-// holds finds the views of repairLab as they should be.
+// holds fails the test unless the views of repairLab match the source.
 func (l *lab) holds(rdb *goredis.Client) {
 	l.t.Helper()
 	if name, err := rdb.HGet(l.t.Context(), "thing:3", "name").Result(); name != "c" {
@@ -66,8 +66,8 @@ func (l *lab) holds(rdb *goredis.Client) {
 	}
 }
 
-// occupy puts something else where the views are to show a row that the binlog does not tell of. Where they showed
-// something before it would make way.
+// occupy adds a row without the binlog, and writes foreign keys where the views would show that row. The views have no
+// entries for it yet; otherwise they would overwrite the foreign keys.
 func (l *lab) occupy(rdb *goredis.Client) {
 	l.t.Helper()
 	for _, key := range []string{"thing:3", "name:c"} {
@@ -78,7 +78,7 @@ func (l *lab) occupy(rdb *goredis.Client) {
 	l.session("SET sql_log_bin = 0", "INSERT INTO thing VALUES (3, 'c')")
 }
 
-// free takes that away.
+// free removes the foreign keys.
 func (l *lab) free(rdb *goredis.Client) {
 	l.t.Helper()
 	if err := rdb.Del(l.t.Context(), "thing:3", "name:c").Err(); err != nil {
@@ -86,13 +86,13 @@ func (l *lab) free(rdb *goredis.Client) {
 	}
 }
 
-// blocked has repaired what can't be, as something else stands there.
+// blocked runs repairs that fail because of the foreign keys.
 func (l *lab) blocked(rdb *goredis.Client) {
 	l.t.Helper()
 	l.occupy(rdb)
 	for _, view := range []string{"things", "names"} {
 		r := l.repairs(view, 3)
-		why := "" // the running program looks at the cell for all of its views: of names it is known by then
+		why := "" // a running program re-reads the cell for all its views, so names has its letter by then
 		if view == "things" {
 			why = "something else put there"
 		}
@@ -114,8 +114,8 @@ func (l *lab) blocked(rdb *goredis.Client) {
 	l.free(rdb)
 }
 
-// What a repair can't write is a letter like any other, whoever repairs: once what was in the way is gone, trying it
-// again puts the view right.
+// A cell that a repair can't write becomes a dead letter, whether the command or the program repairs. Once the obstacle
+// is removed, a retry makes the view right.
 func TestWhatARepairCantWriteIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	t.Run("while nothing runs", func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestWhatARepairCantWriteIsADeadLetter(t *testing.T) {
 		l, rdb := repairLab(t)
 		p := l.running()
 		l.occupy(rdb)
-		// The log does not say which row: the program compares the views with the table.
+		// The binlog does not tell which row changed, so the program compares the views with the table.
 		l.session("SET SESSION binlog_format = 'STATEMENT'", "UPDATE thing SET name = 'z' WHERE id = 1")
 		for _, view := range []string{"things", "names"} {
 			l.dead(view, 1, 3)
@@ -152,7 +152,8 @@ func TestWhatARepairCantWriteIsADeadLetter(t *testing.T) {
 	})
 }
 
-// What is dead and has no letter, because it was dropped or could not be saved, a repair by hand tries again.
+// A dead cell may have no letter, because the letter was dropped or could not be saved. A repair tries such a cell
+// again.
 func TestARepairTriesWhatNoLetterExplains(t *testing.T) {
 	t.Parallel()
 	l, rdb := repairLab(t)
@@ -170,7 +171,7 @@ func TestARepairTriesWhatNoLetterExplains(t *testing.T) {
 	if r := l.repairs("things", 0); r.Missing != 1 || r.Repaired != 1 || r.Dead != 0 {
 		t.Errorf("once it is gone: %+v", r)
 	}
-	if r := l.repairs("names", 0); r.Checked != 3 || r.Repaired != 0 { // it was written with its sibling
+	if r := l.repairs("names", 0); r.Checked != 3 || r.Repaired != 0 { // the repair of things also wrote this view
 		t.Errorf("then the other view: %+v", r)
 	}
 	l.holds(rdb)

@@ -12,8 +12,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// Under writes a repair leaves nothing behind, also where most changes are of columns that the view doesn't show: they
-// raise what the sink remembers of a cell, and write nothing.
+// A repair while the application writes leaves no differences. Most of the writes change columns that the view doesn't
+// show, so they only raise the version in the cell's state.
 func TestARepairUnderWritesLeavesNothingMissing(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -37,7 +37,7 @@ fields = ["name"]
 	var writer sync.WaitGroup
 	writer.Go(func() { writeNotes(ctx, t, l.db) })
 	for i := range 2 {
-		// Some rows stay each time: a table that has lost all rows of a while ago counts as emptied.
+		// Some rows stay each time, because a table that lost all its older rows counts as emptied.
 		l.exec(fmt.Sprintf("DELETE FROM names WHERE id %% 8 NOT IN (%d, 7)", i))
 		if r := l.run("verify", "names", "--repair"); r.code != exitDone {
 			t.Errorf("repair %d: exit status %d: %s%s", i, r.code, r.out, r.errors)
@@ -51,7 +51,7 @@ fields = ["name"]
 	p.stop()
 }
 
-// writeNotes changes people some hundred times a second until ctx is done. The view shows one change in three.
+// writeNotes changes people some hundred times a second until ctx is done. One change in three concerns the view.
 func writeNotes(ctx context.Context, t *testing.T, db *sql.DB) {
 	for i := 0; ctx.Err() == nil; i++ {
 		began := time.Now()

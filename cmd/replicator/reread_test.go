@@ -17,7 +17,7 @@ import (
 	"replicator/server"
 )
 
-// reread has the program read its configuration again, and waits until it runs for the nth time.
+// reread makes the program reload its configuration, and waits until it runs for the nth time.
 func (p *process) reread(n int) {
 	p.lab.t.Helper()
 	p.signal(syscall.SIGHUP)
@@ -29,7 +29,7 @@ func (p *process) reread(n int) {
 	})
 }
 
-// refuses has the program read a configuration that it can't use, and waits until it says why.
+// refuses makes the program reload a configuration that it can't use. It waits until the log has the reasons.
 func (p *process) refuses(why ...string) {
 	p.lab.t.Helper()
 	before := len(p.Log())
@@ -52,7 +52,7 @@ func (p *process) refuses(why ...string) {
 	})
 }
 
-// taken returns an address that somebody else listens on, until the test ends.
+// taken returns an address that is in use until the test ends.
 func taken(t *testing.T) string {
 	somebody, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,7 +62,7 @@ func taken(t *testing.T) string {
 	return somebody.Addr().String()
 }
 
-// A SIGHUP that comes while the program reads its file for the first time makes it read the file again.
+// A SIGHUP arrives while the program loads its file for the first time. The program must load the file again.
 func TestASIGHUPAtTheStartIsNotDeadly(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -78,13 +78,13 @@ func TestASIGHUPAtTheStartIsNotDeadly(t *testing.T) {
 	}
 	p := l.start("run", "-c", l.file())
 	var pipe *os.File
-	eventually(t, func() (err error) { // it can be opened once the program reads
+	eventually(t, func() (err error) { // this succeeds once the program has opened the pipe
 		pipe, err = os.OpenFile(l.file(), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 		return err
 	})
 	p.signal(syscall.SIGHUP)
 	if err = os.Remove(l.file()); err == nil {
-		err = os.WriteFile(l.file(), text, 0o600) // what is read again
+		err = os.WriteFile(l.file(), text, 0o600) // the file for the reload
 	}
 	if err == nil {
 		_, err = pipe.Write(text)
@@ -109,7 +109,7 @@ func TestSIGHUPFillsNewViewsAndStopsRemovedOnes(t *testing.T) {
 	l.caughtUp()
 	l.configure(source, program, mainSink, emailView, phoneView)
 	p.signal(syscall.SIGHUP)
-	l.caughtUp("index_users_phone") // which the program may not know yet
+	l.caughtUp("index_users_phone") // the program may not know this view yet
 	l.expect("SELECT phone FROM index_users_phone", "1")
 	l.put("b", 1, `{"username": "bob", "email": "b@x.org", "phone": 2}`)
 	l.caughtUp()
@@ -118,7 +118,7 @@ func TestSIGHUPFillsNewViewsAndStopsRemovedOnes(t *testing.T) {
 	l.expect("SELECT username FROM users", "ann")
 	l.configure(source, program, mainSink, emailView, phoneView, "where = \"phone > 1\"\non_change = \"rebuild\"\n")
 	p.signal(syscall.SIGHUP)
-	l.caughtUp("index_users_phone") // as the file now defines it
+	l.caughtUp("index_users_phone") // with its definition in the changed file
 	l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "2")
 	_, metrics := l.get("/metrics")
 	if !strings.Contains(metrics, `replicator_changes_applied_total{op="put",view="index_users_email"} 2`) {
@@ -177,7 +177,7 @@ func TestAConfigurationThatCanNotBeUsedChangesNothing(t *testing.T) {
 	p.stop()
 }
 
-// A changed definition that is refused stops that view alone, and what its error says to do works as it stands.
+// A changed definition that is refused stops only its view. The remedies in the error work.
 func TestAChangedViewIsRefusedAloneOnSIGHUP(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -210,7 +210,7 @@ func TestAChangedViewIsRefusedAloneOnSIGHUP(t *testing.T) {
 	l.expect(emails, "a@x.org a", "b@x.org b")
 	l.expect(phones, "1")
 
-	reload(cellViews) // restored
+	reload(cellViews) // the former definition again
 	l.caughtUp()
 	l.expect(phones, "1", "2")
 
@@ -227,8 +227,8 @@ func TestAChangedViewIsRefusedAloneOnSIGHUP(t *testing.T) {
 	p.stop()
 }
 
-// Whoever asks the program while it changes over gets an answer, also where it goes back to the old configuration, and
-// one that waits for a fence keeps waiting.
+// Requests during a reload get an answer, even if the program goes back to the old configuration. A wait for a fence
+// continues.
 func TestTheAPIAnswersThroughoutAChangeOver(t *testing.T) {
 	l := newLab(t, servertest.MySQL(t))
 	l.env["TAKEN"] = taken(t)
@@ -256,7 +256,7 @@ func TestTheAPIAnswersThroughoutAChangeOver(t *testing.T) {
 	file, _, _ := strings.Cut(l.position(), ":")
 	late := make(chan error, 1)
 	go func() { late <- c.Wait(t.Context(), server.Fence{At: file + ":4000000000"}, nil, 4*time.Second) }()
-	for range 20 { // some come while the program changes over
+	for range 20 { // some of these requests arrive during the reload
 		p.signal(syscall.SIGHUP)
 		l.get("/healthz")
 	}

@@ -15,7 +15,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// resetViews are views of accounts in every sink: of the kinds that a replay of the past would show.
+// resetViews are views of accounts in every sink, of the kinds that a replay of old changes could set back.
 const resetViews = `
 [checkpoint]
 path = "state"
@@ -60,11 +60,11 @@ index = "${INDEX}"
 fields = { n = "$n" }
 `
 
-// resetLab is a lab with these views, of accounts whose past is another one than their present.
+// resetLab is a lab with resetViews. Its accounts had other values in the past.
 type resetLab struct {
 	*lab
 	rdb *goredis.Client
-	url string // of the index
+	url string // the index's URL
 }
 
 func newResetLab(t *testing.T) *resetLab {
@@ -87,7 +87,7 @@ func (l *resetLab) start(at, more string) {
 		strings.ReplaceAll(resetViews, "sum = \"$n\"\n", "sum = \"$n\"\n"+more))
 }
 
-// seen is what readers of each sink see.
+// seen returns what readers of each sink see.
 func (l *resetLab) seen() (map[string]string, error) {
 	sums, err := tryRows(l.t.Context(), l.db, "SELECT grp, n FROM sums ORDER BY grp")
 	if err != nil {
@@ -139,8 +139,7 @@ func (l *resetLab) document(id string) (string, error) {
 	return found.Hits.Hits[0].Source.N.String(), nil
 }
 
-// watch reads all the time that something is done, and fails if a reader sees anything but what is there before and
-// after.
+// watch reads the views repeatedly while do runs. It fails the test if a reader sees a change.
 func (l *resetLab) watch(what string, do func()) {
 	l.t.Helper()
 	want, err := l.seen()
@@ -182,8 +181,8 @@ func (l *resetLab) watch(what string, do func()) {
 	}
 }
 
-// A reset forgets positions and nothing else: whatever the next run does to put the views right, readers see neither
-// the past nor nothing.
+// A reset forgets only positions. Whatever the next run does to correct the views, readers see neither old nor missing
+// entries.
 func TestAResetShowsNoStepBack(t *testing.T) {
 	t.Parallel()
 	l := newResetLab(t)
@@ -204,7 +203,7 @@ func TestAResetShowsNoStepBack(t *testing.T) {
 			l.must("run", "--until-caught-up")
 		})
 	}
-	// Twice, and without having run between; and with the log begun anew.
+	// Two resets without a run between them, and then a reset after a RESET of the binlogs.
 	l.start("earliest", "")
 	l.watch("two resets", func() {
 		l.must("checkpoint", "reset", "--yes")
@@ -216,7 +215,7 @@ func TestAResetShowsNoStepBack(t *testing.T) {
 		l.must("checkpoint", "reset", "--yes")
 		l.must("run", "--until-caught-up")
 	})
-	// What follows is newer than all that is known.
+	// Later changes must count as newer than everything in the sinks.
 	l.exec("UPDATE account SET n = 7 WHERE id = 1", "DELETE FROM account WHERE id = 3")
 	l.must("run", "--until-caught-up")
 	if got, err := l.seen(); err != nil || got["a document"] != "7   " || got["a hash in Redis"] != "7   " ||
@@ -224,7 +223,7 @@ func TestAResetShowsNoStepBack(t *testing.T) {
 		t.Errorf("afterwards: %q, %v", got, err)
 	}
 
-	// What was done while nobody read, and what was changed by hand, a fill puts right.
+	// A fill corrects unread changes and changes by hand.
 	l.exec("DELETE FROM account WHERE id = 1", "INSERT INTO account VALUES (3, 'b', 9)", "UPDATE sums SET n = 4711")
 	l.exec("RESET BINARY LOGS AND GTIDS")
 	if err := l.rdb.Del(t.Context(), "account:3").Err(); err != nil {
@@ -248,7 +247,7 @@ func TestAResetShowsNoStepBack(t *testing.T) {
 	}
 }
 
-// A letter whose cell is gone goes with the fill that follows a reset.
+// The fill after a reset clears letters whose cells were deleted.
 func TestAFillAfterAResetClearsLetters(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -274,7 +273,7 @@ func TestAFillAfterAResetClearsLetters(t *testing.T) {
 	l.expect(emails, "b@x.org b")
 }
 
-// What was lost is filled, whatever start says, however often somebody resets the view before it runs.
+// A view that the sink lost is filled, whatever start says, even after several resets before the next run.
 func TestResetsOfALostViewFillItWhateverStartSays(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))

@@ -12,11 +12,11 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// schemasDir holds public schemas, written from their documentation, with a few rows each.
+// schemasDir has public schemas, written from their documentation, with a few rows each.
 const schemasDir = "../../survey/testdata/schemas"
 
-// TestPublicSchemasAreKeptAsInitProposes has init look at schemas that many people have. Check accepts what it prints,
-// for a Redis, an Elasticsearch, and the source's own database. The schemas that differ most are run, too.
+// TestPublicSchemasAreKeptAsInitProposes runs init on schemas that many people use. check must accept the output for a
+// Redis, an Elasticsearch, and the source's own database. The schemas that differ most are also run.
 func TestPublicSchemasAreKeptAsInitProposes(t *testing.T) {
 	t.Parallel()
 	s, cache, search := servertest.MySQL(t), servertest.Redis(t), servertest.Elasticsearch(t)
@@ -68,7 +68,7 @@ func TestPublicSchemasAreKeptAsInitProposes(t *testing.T) {
 	}
 }
 
-// liveViews are the views of a configuration.
+// liveViews returns the names of a configuration's active views.
 func liveViews(text string) (names []string) {
 	for line := range strings.Lines(text) {
 		if name, ok := strings.CutPrefix(line, "[views."); ok {
@@ -80,9 +80,9 @@ func liveViews(text string) (names []string) {
 
 type publicSchema struct {
 	name  string
-	first string   // the view that a person wants first, and no other is live where no sink is named; a log's sorts each have one
-	says  []string // lines of the configuration
-	views []string // that are kept
+	first string   // the only active view if no --sink is given; in an event log, each kind of event has one
+	says  []string // lines that the configuration must have
+	views []string // views that must be active
 	runs  bool     // whether the configuration is run
 }
 

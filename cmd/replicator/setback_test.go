@@ -11,8 +11,9 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// An older state of the source comes back, and the program, which was killed, had applied what is gone. What proves it
-// is saved before anything of a binlog file is applied, and the sink's mark does where the state directory is as old.
+// The source is restored from an older state while the program is down. The program was killed after it had applied
+// changes that the source no longer has. It must notice this from the checkpoint, which is saved before the first
+// change of a binlog file is applied. If the state directory is restored, too, it must notice from the sink's mark.
 func TestASourceThatWasSetBackWhileTheProgramWasDownIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -23,7 +24,7 @@ func TestASourceThatWasSetBackWhileTheProgramWasDownIsNoticed(t *testing.T) {
 		"with an older state directory":                 {interval: "100ms", state: true},
 	} {
 		kinds := []servers.Kind{servers.MySQL, servers.MariaDB1011}
-		if c.state { // the mark's part is the same
+		if c.state { // marks work in the same way on all servers
 			kinds = kinds[:1]
 		}
 		for _, kind := range kinds {
@@ -91,7 +92,7 @@ func TestASourceThatWasSetBackWhileTheProgramWasDownIsNoticed(t *testing.T) {
 				}
 				p.kill()
 				second := l.rows("SELECT UNIX_TIMESTAMP()")[0]
-				eventually(t, func() error { // a file is told from another one by the second in which it was begun
+				eventually(t, func() error { // two binlog files are distinguished by the second in which they began
 					return as(l.rows("SELECT UNIX_TIMESTAMP()")[0] != second, "it is still the same second")
 				})
 				killed()

@@ -11,7 +11,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// Views over three databases: one that moves, one that can't, one that lives in the first, and sums.
+// shardedViews are views in a sink of three databases: an index whose entries move between them, a row view whose rows
+// don't move, a counter, and an index that is only in the first database.
 const shardedViews = `
 [views.index_users_email]
 from = "cell.users"
@@ -38,14 +39,14 @@ shard_on = "domain"
 
 const domainTable = "CREATE TABLE domain_count (domain VARCHAR(100) PRIMARY KEY, cnt INT NOT NULL)"
 
-// shardedLab is a lab whose sink is three databases.
+// shardedLab is a lab with a sink of three databases.
 type shardedLab struct {
 	*lab
-	server *servers.Server // of the shards
+	server *servers.Server // the shards' server
 	dbs    []*sql.DB
 }
 
-// newShardedLab makes a lab with shards on a server, each with the tables.
+// newShardedLab returns a lab with shards on a server. Each shard has the tables.
 func newShardedLab(t *testing.T, s *servers.Server, ddl ...string) *shardedLab {
 	t.Helper()
 	l := &shardedLab{lab: newBareLab(t, servertest.MySQL(t)), server: s}
@@ -82,7 +83,7 @@ func (l *shardedLab) configureShards(n int, views string, more ...string) {
 	l.configure(source, strings.Join(more, "\n"), program, sink, views)
 }
 
-// users writes a version of twelve users' cells, whose emails lead to other shards with each version.
+// users writes a version of twelve users' cells. With each version, their emails belong to other shards.
 func (l *shardedLab) users(version int64) {
 	l.t.Helper()
 	for _, key := range userKeys {
@@ -93,7 +94,7 @@ func (l *shardedLab) users(version int64) {
 
 var userKeys = strings.Split("abcdefghijkl", "")
 
-// right checks that everything stands where it belongs, once, and that the emails are those of a version.
+// right fails the test unless each row is in its shard exactly once, and the emails are those of a version.
 func (l *shardedLab) right(n int, version int64) {
 	l.t.Helper()
 	var emails, users, counts []string
@@ -159,7 +160,7 @@ func TestAShardedSinkFromSchemaToVerify(t *testing.T) {
 	l.right(3, 3)
 	l.must("verify")
 
-	// What was changed by hand is found in any shard, and put right.
+	// verify finds changes by hand in any shard, and a repair reverts them.
 	stray := "INSERT INTO index_users_email (email, row_key) VALUES ('x@x.org', 0x" + keyText("a") +
 		"), ('y@x.org', 0x" + keyText("z") + ")"
 	execAll(t, l.dbs[2], stray,
@@ -182,7 +183,7 @@ func TestAShardedSinkFromSchemaToVerify(t *testing.T) {
 	l.must("verify")
 	l.right(3, 3)
 
-	// A writer that moves entries all the time raises no alarm.
+	// Entries that move all the time are not counted as differences.
 	verified := make(chan result, 1)
 	go func() { verified <- l.run("verify", "index_users_email") }()
 	version := int64(3)
@@ -217,7 +218,7 @@ func TestAShardedSinkIsRebuiltInPlaceAlsoForAnotherNumberOfShards(t *testing.T) 
 	l.must("rebuild", "index_users_email", "users", "domain_count")
 	l.right(3, 1)
 
-	// With fewer shards, and with more again, entries are elsewhere.
+	// With fewer shards, and then with more again, entries belong to other shards.
 	l.configureShards(2, shardedViews)
 	if r := l.run("run", "--until-caught-up"); r.code != exitFailed ||
 		!strings.Contains(r.errors, "index_users_email: its definition changed") ||
@@ -291,7 +292,7 @@ func TestAShardThatIsDownOrWasEmptied(t *testing.T) {
 	p.stop()
 }
 
-// What other shards hold of a counter is no less true because one was emptied: a reset removes none of it.
+// One shard of a counter was emptied. The counts in the other shards are still right, so a reset must not remove them.
 func TestAResetAfterAShardWasEmptiedKeepsTheCountsOfTheOthers(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)
@@ -339,7 +340,7 @@ func TestAResetAfterAShardWasEmptiedKeepsTheCountsOfTheOthers(t *testing.T) {
 			}
 		}
 	}()
-	for range 2 { // a reset that was cut short is made again
+	for range 2 { // the second reset repeats an interrupted one
 		l.must("checkpoint", "reset", "--yes")
 	}
 	l.must("run", "--until-caught-up")

@@ -34,7 +34,7 @@ const disagreements = `SELECT
 	(SELECT COUNT(*) FROM person p WHERE NOT EXISTS (SELECT 1 FROM by_name b WHERE b.id = p.id AND b.name = p.name)),
 	(SELECT COUNT(*) FROM by_name b WHERE NOT EXISTS (SELECT 1 FROM person p WHERE p.id = b.id AND p.name = b.name))`
 
-// TestARepairKeepsAnIndexAndItsRowTogether: what the log doesn't tell is wrong in both, and one repair mends both.
+// A change that is missing from the log makes both an index and its row view wrong. One repair must correct both.
 func TestARepairKeepsAnIndexAndItsRowTogether(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -65,7 +65,7 @@ func TestARepairKeepsAnIndexAndItsRowTogether(t *testing.T) {
 				return
 			}
 			looks++
-			if pause.For(ctx, 10*time.Millisecond) != nil { // or it would take the server for itself
+			if pause.For(ctx, 10*time.Millisecond) != nil { // so that the loop doesn't use the whole server
 				return
 			}
 		}
@@ -77,7 +77,7 @@ func TestARepairKeepsAnIndexAndItsRowTogether(t *testing.T) {
 			return as(rows == all && entries == all, fmt.Sprintf("%s rows and %s entries of %s", rows, entries, name))
 		})
 	}
-	l.caughtUp() // verify waits for a comparison that is under way, but not for long
+	l.caughtUp() // verify waits only for a short time until a running comparison is done
 	rename("SET SESSION sql_log_bin = 0", "d")
 	l.must("verify", "by_name", "--repair")
 	if rows, entries := named("person", "d"), named("by_name", "d"); rows != all || entries != all {
@@ -88,7 +88,7 @@ func TestARepairKeepsAnIndexAndItsRowTogether(t *testing.T) {
 	reader.Wait()
 	t.Logf("%d looks", looks)
 
-	// A view that is paused is left alone.
+	// A repair doesn't write to a paused view.
 	l.must("pause", "person")
 	l.reaches("person", "paused")
 	rename("SET SESSION sql_log_bin = 0", "e")
@@ -103,7 +103,7 @@ func TestARepairKeepsAnIndexAndItsRowTogether(t *testing.T) {
 	l.must("verify", "--repair")
 	p.stop()
 
-	// Without a process both are repaired, too: they stopped at one place.
+	// Without a process both are repaired, too, because they stopped at the same position.
 	rename("SET SESSION sql_log_bin = 0", "f")
 	if out := l.must("verify", "person", "--repair", "--json"); !strings.Contains(out, fmt.Sprintf(`"repaired":%d`, many)) {
 		t.Errorf("the repair of the row view says %.300s", out)

@@ -13,8 +13,9 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// cut cuts a link. The returned function checks that the pipeline was not interrupted by one dead connection after
-// another since then. How long all of it takes says more of a busy machine, and so does an interruption before the cut.
+// cut cuts a link. The returned function fails the test if the pipeline was interrupted more than twice since then,
+// because it must not wait for one dead connection after another. The total time is not checked, because it depends on
+// the machine.
 func (p *process) cut(link *servertest.Link) (staysUp func()) {
 	p.lab.t.Helper()
 	interruptions := func() int { return strings.Count(p.Log(), "pipeline interrupted") }
@@ -31,8 +32,8 @@ func (p *process) cut(link *servertest.Link) (staysUp func()) {
 // sinkTimeout makes a sink's timeout short.
 const sinkTimeout = "timeout = \"6s\"\n"
 
-// TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction: the transaction lives on at the server, and holds its locks,
-// until the program, over a new connection, ends it.
+// A link to a sink goes silent within a transaction. The transaction survives at the server and keeps its locks until
+// the program ends it over a new connection.
 func TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)
@@ -45,7 +46,7 @@ func TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction(t *testing.T) {
 	p := l.running()
 	l.caughtUp()
 
-	held, err := l.db.BeginTx(t.Context(), nil) // somebody holds the row that the program is about to write
+	held, err := l.db.BeginTx(t.Context(), nil) // this locks the row that the program is about to write
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction(t *testing.T) {
 	p.stop()
 }
 
-// TestALockThatLastsShows: whoever holds it is named as the reason, and the lag grows; it is no reason to fail.
+// Another session keeps a lock. The status names this reason and the lag grows, but the view doesn't fail.
 func TestALockThatLastsShows(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -100,7 +101,7 @@ func TestALockThatLastsShows(t *testing.T) {
 	p.stop()
 }
 
-// executes waits until a statement of the program that contains a text is under way.
+// executes waits until the program is executing a statement that contains a text.
 func (l *lab) executes(text string) {
 	l.t.Helper()
 	eventually(l.t, func() error {
@@ -109,13 +110,13 @@ func (l *lab) executes(text string) {
 	})
 }
 
-// sessions are the ids of the server's sessions of which a condition holds. The list fails as a whole (3854) where
-// another test's statement has bytes in it that are no text: then ask again.
+// sessions returns the ids of the server's sessions that satisfy a condition. If another test's statement has bytes
+// that are not valid text, the whole query fails (3854), so it is repeated.
 func (l *lab) sessions(where string) (ids []string, err error) {
 	return tryRows(l.t.Context(), l.db, "SELECT id FROM information_schema.processlist WHERE "+where)
 }
 
-// lagGrows waits until a view's lag is at least a second and more than it was, in status and metrics.
+// lagGrows waits until a view's lag in status and metrics is at least a second and has grown.
 func (l *lab) lagGrows(view string) {
 	l.t.Helper()
 	first := 0.0
@@ -156,8 +157,8 @@ index = "${INDEX}"
 fields = ["email"]
 `
 
-// TestALinkOfASinkThatGoesSilentWhileItIsIdle: all connections that stand in the pool are as dead as the first, and are
-// not waited for one after the other.
+// A sink's link goes silent while it is idle, so all connections in the pool are dead. The program must not wait for
+// them one after the other.
 func TestALinkOfASinkThatGoesSilentWhileItIsIdle(t *testing.T) {
 	t.Parallel()
 	for name, sink := range map[string]func(t *testing.T, l *lab) (link *servertest.Link, view string,
@@ -219,7 +220,7 @@ func TestALinkOfASinkThatGoesSilentWhileItIsIdle(t *testing.T) {
 	}
 }
 
-// documents are the emails that an index shows.
+// documents returns the emails in an index.
 func documents(t *testing.T, url, index string) (emails []string) {
 	t.Helper()
 	var found struct {
@@ -240,7 +241,7 @@ func documents(t *testing.T, url, index string) (emails []string) {
 	return emails
 }
 
-// askElastic sends a request; what it answers is decoded into into, if that is given.
+// askElastic sends a request. It decodes the answer into the argument into, unless that is nil.
 func askElastic(t *testing.T, method, url string, into any) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
@@ -260,8 +261,8 @@ func askElastic(t *testing.T, method, url string, into any) {
 	}
 }
 
-// TestVerifyRepairOverALinkThatGoesSilentEnds: within the sink's timeout it goes on over another connection, or says
-// why it can't.
+// The sink's link goes silent during a repair. Within the sink's timeout, the repair must continue over another
+// connection or return an error with the reason.
 func TestVerifyRepairOverALinkThatGoesSilentEnds(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -274,7 +275,7 @@ func TestVerifyRepairOverALinkThatGoesSilentEnds(t *testing.T) {
 	}
 	l.must("run", "--until-caught-up")
 	l.exec("DELETE FROM index_users_email")
-	held, err := l.db.BeginTx(t.Context(), nil) // so that the repair is under way when the link is cut
+	held, err := l.db.BeginTx(t.Context(), nil) // so that the repair is waiting when the link is cut
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +288,7 @@ func TestVerifyRepairOverALinkThatGoesSilentEnds(t *testing.T) {
 	if err := held.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	code := v.wait() // not for as long as TCP would try
+	code := v.wait() // it must end before TCP gives up
 	if said := v.Log(); code != 0 && (code != 1 || !strings.Contains(said, "no answer within the sink's timeout")) {
 		t.Errorf("exit status %d\n%s%s", code, v.Output(), said)
 	}

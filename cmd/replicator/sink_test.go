@@ -23,7 +23,7 @@ table = "index_users_email"
 fields = ["email"]
 `
 
-// sinkEmails reads the emails that a sink's server holds.
+// sinkEmails returns the emails in a sink's server.
 func (l *lab) sinkEmails(s *servers.Server) []string {
 	l.t.Helper()
 	return rowsOf(l.t, l.connect(s, l.database), "SELECT email FROM index_users_email ORDER BY 1")
@@ -47,7 +47,7 @@ func TestASinkThatIsDownDelaysNoOtherAndLosesNothing(t *testing.T) {
 		l.put("b", int64(i), fmt.Sprintf(`{"email": "b%d@x.org"}`, i))
 	}
 	l.exec("DELETE FROM cell WHERE row_key = 0x" + keyText("a"))
-	l.caughtUp("other_email") // the other one goes on
+	l.caughtUp("other_email") // the other sink's view is still kept up
 	l.expect(emails, "b29@x.org b")
 	if st := l.reaches("users", "retrying"); st.Error == "" {
 		t.Error("retrying, and no word why")
@@ -69,8 +69,8 @@ func TestASinkThatIsDownDelaysNoOtherAndLosesNothing(t *testing.T) {
 	p.stop()
 }
 
-// A sink that lost what it held is noticed: what came back as a backup is made good, what is gone stops, or is filled
-// anew.
+// The program notices that a sink lost data. If the sink came back as a backup, the program applies the missing changes
+// again. If the data is gone, the view stops or is filled again.
 func TestASinkThatLostWhatWasApplied(t *testing.T) {
 	t.Parallel()
 	sink := servertest.MySQL(t)
@@ -125,7 +125,7 @@ func TestASinkThatLostWhatWasApplied(t *testing.T) {
 	})
 }
 
-// sinkOn2 moves the sink to a database of its own on a shared server; more is added to [source].
+// sinkOn2 moves the sink to a new database on a shared server. more is added to [source].
 func (l *lab) sinkOn2(s *servers.Server, more string) {
 	l.t.Helper()
 	database, user := l.database+"_s", l.database+"_w"
@@ -173,7 +173,7 @@ func TestRightsAndTablesThatTheSinkLacks(t *testing.T) {
 	l.must("run", "--until-caught-up")
 }
 
-// A link that is cut without a word (no FIN, no RST) is noticed by the silence, and reading goes on.
+// A link is cut without a FIN or an RST. The program notices the silence and reads over a new connection.
 func TestALinkThatIsCutWithoutAWord(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)

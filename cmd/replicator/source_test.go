@@ -10,8 +10,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What the binlog doesn't tell stops the views if on_unlogged says so, with an error that names table, place and way
-// out; and the way out works.
+// With on_unlogged = "stop", views stop at a change whose rows are not in the binlog. The error names the table, the
+// log position and a fix, and the fix works.
 func TestWhatTheBinlogDoesNotTellStopsTheViewsAndTheWayOutWorks(t *testing.T) {
 	t.Parallel()
 	const insert = "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (REPEAT('z', 16), 'users', 1, '{\"email\": \"z@x.org\"}')"
@@ -19,7 +19,7 @@ func TestWhatTheBinlogDoesNotTellStopsTheViewsAndTheWayOutWorks(t *testing.T) {
 		name    string
 		session []string
 		says    string
-		after   []string // what the application holds then
+		after   []string // the emails that the application has then
 		mend    []string
 	}{
 		{"TRUNCATE", []string{"TRUNCATE cell"}, "truncated", nil, nil},
@@ -47,17 +47,17 @@ func TestWhatTheBinlogDoesNotTellStopsTheViewsAndTheWayOutWorks(t *testing.T) {
 				if r := l.run("wait", "--pos", l.position()); r.code != 1 || !strings.Contains(r.errors, "failed") {
 					t.Errorf("a wait for a failed view: %+v", r)
 				}
-				l.expect(emails, "a@x.org a") // nothing was guessed
+				l.expect(emails, "a@x.org a") // the view did not change
 				p.stop()
 				l.exec(c.mend...)
 
-				// Past it, by hand: the views go on, without what the binlog didn't tell.
+				// Setting the position past the change makes the views continue without that change.
 				l.must("checkpoint", "set", "--pos", l.position(), "--yes")
 				l.put("b", 1, `{"email": "b@x.org"}`)
 				l.must("run", "--until-caught-up")
 				l.expect(emails, "a@x.org a", "b@x.org b")
 
-				// Filled anew: they are what the table says.
+				// After a reset, the views are filled from the table.
 				l.must("checkpoint", "reset", "--yes")
 				l.must("run", "--until-caught-up")
 				want := append(append([]string{}, c.after...), "b@x.org b")
@@ -72,8 +72,8 @@ func TestWhatTheBinlogDoesNotTellStopsTheViewsAndTheWayOutWorks(t *testing.T) {
 	})
 }
 
-// A dump or a migration begins with DROP TABLE IF EXISTS: views that begin at the log's beginning hold nothing then,
-// and lose nothing. Behind their first row they are compared with the source.
+// A dump or a migration begins with DROP TABLE IF EXISTS. Views that start at the beginning of the log are still empty
+// there, so they lose nothing. After their first row, such a statement makes the program compare them with the source.
 func TestALogThatBeginsWithADropIsReadFromItsBeginning(t *testing.T) {
 	t.Parallel()
 	servertest.FirstKind(t, func(t *testing.T, kind servers.Kind) {
@@ -91,8 +91,8 @@ func TestALogThatBeginsWithADropIsReadFromItsBeginning(t *testing.T) {
 	})
 }
 
-// A rebuild in place passes what the binlog doesn't tell, too, in the running process and without one: what the table
-// has no more goes.
+// A rebuild in place also gets past changes whose rows are not in the binlog, in the running process and without one.
+// It removes the rows that the table no longer has.
 func TestARebuildInPlacePassesWhatTheBinlogDoesNotTell(t *testing.T) {
 	t.Parallel()
 	servertest.First(t, func(t *testing.T, s *servers.Server) {
@@ -122,13 +122,13 @@ func TestARebuildInPlacePassesWhatTheBinlogDoesNotTell(t *testing.T) {
 	})
 }
 
-// What an ALTER changes of other columns doesn't matter.
+// Changes of columns that no view uses don't affect the views.
 func TestAlteringOtherColumnsIsReadOver(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
 		p := l.running()
-		l.caughtUp() // the tail has begun: it sees every one of them
+		l.caughtUp() // the tail runs, so it reads each of these statements
 		for i, ddl := range []string{
 			"ALTER TABLE cell ADD COLUMN extra INT FIRST", "ALTER TABLE cell RENAME COLUMN extra TO other",
 			"ALTER TABLE cell MODIFY other VARCHAR(20)", "ALTER TABLE cell DROP COLUMN other",
@@ -150,7 +150,7 @@ func TestAlteringOtherColumnsIsReadOver(t *testing.T) {
 	})
 }
 
-// By default no server names columns in its binlog.
+// By default, servers don't write column names to the binlog.
 func TestAlteringWithoutColumnNamesIsFollowed(t *testing.T) {
 	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
@@ -176,7 +176,7 @@ func TestAlteringWithoutColumnNamesIsFollowed(t *testing.T) {
 		alter()
 		l.caughtUp()
 		p.stop()
-		alter() // while it doesn't run
+		alter() // while the program is stopped
 		again := l.running()
 		l.caughtUp()
 		again.stop()
@@ -202,7 +202,7 @@ func TestSettingsOfTheSourceThatAreNotAsNeeded(t *testing.T) {
 			t.Errorf("check: exit status %d\n%s%s", r.code, r.out, r.errors)
 		}
 		l.put("a", 1, `{"email": "a@x.org"}`)
-		p := l.running() // a sink there can't even be written to
+		p := l.running() // the server's settings prevent even the sink's writes
 		l.failsWith("users", "sink main", "BINLOG_FORMAT = STATEMENT")
 		p.stop()
 		sink := servertest.Shared(t, kind)
@@ -210,7 +210,7 @@ func TestSettingsOfTheSourceThatAreNotAsNeeded(t *testing.T) {
 		p = l.running()
 		l.caughtUp()
 		l.put("a", 2, `{"email": "b@x.org"}`)
-		eventually(t, func() error { // what the statement did is read from the source
+		eventually(t, func() error { // the program reads the statement's effects from the source
 			return as(slices.Equal(rowsOf(t, l.connect(sink, l.database), emails), []string{"b@x.org a"}), "the view follows")
 		})
 		p.stop()
@@ -239,7 +239,7 @@ func TestAMissingTableIsNamedAndFoundOnceItIsThere(t *testing.T) {
 	l.expect(emails, "a@x.org a")
 }
 
-// Each right that the source must give is missed by name, by check and by run, and nothing is done without it.
+// If a right in the source is missing, check and run name it, and nothing is done without it.
 func TestEachMissingRightIsNamed(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {

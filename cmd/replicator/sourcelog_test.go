@@ -10,10 +10,10 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// The binlog that a checkpoint is of is gone, or is another one.
+// In these tests, the binlog of a checkpoint was purged or replaced.
 
-// purge removes every binlog file but the one that is written to. MariaDB leaves files there, without a word, until
-// InnoDB needs them no more for its own recovery.
+// purge removes every binlog file except the current one. MariaDB silently keeps files that InnoDB still needs for its
+// own recovery.
 func (l *lab) purge() {
 	l.t.Helper()
 	last := strings.Split(l.position(), ":")[0]
@@ -57,14 +57,14 @@ func TestAPurgedBinlogStopsOrRebuilds(t *testing.T) {
 				}
 				l.reaches("users", "running")
 				l.caughtUp()
-				l.expect(emails, "b@x.org b", "c@x.org c") // what was deleted meanwhile is gone, too
+				l.expect(emails, "b@x.org b", "c@x.org c") // rows that were deleted in the meantime are gone, too
 				p.stop()
 			})
 		})
 	}
 }
 
-// With gtid_mode = ON a server no longer sends what was written without GTIDs.
+// With gtid_mode = ON, a server doesn't send transactions that were written without GTIDs.
 func TestGTIDsThatWereTurnedOnStopOrRebuild(t *testing.T) {
 	t.Parallel()
 	for name, onLost := range map[string]string{"stop": "stop", "stop, remedied": "stop", "rebuild": "rebuild"} {
@@ -102,8 +102,8 @@ func TestGTIDsThatWereTurnedOnStopOrRebuild(t *testing.T) {
 	}
 }
 
-// Another server behind the same address: with GTIDs it is followed if it has all that was applied, else nothing is
-// read of it.
+// Another server has the same address. With GTIDs, the program follows it if it has everything that was applied.
+// Otherwise the program reads nothing from it.
 func TestAReplacedServer(t *testing.T) {
 	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
@@ -118,7 +118,7 @@ func TestAReplacedServer(t *testing.T) {
 		execAll(t, l.connect(other, l.database), cellTable)
 		l.env["DSN"] = l.dsn(other.Addr(), l.database)
 		l.running()
-		// That it is another server, or that its table has another collation, whichever is seen first.
+		// The reason is either the other server or its table's other collation, whichever the program notices first.
 		l.failsWith("users", "replicator rebuild")
 		if got := rowsOf(t, l.connect(sink, l.database), "SELECT email FROM users"); len(got) != 1 || got[0] != "a@x.org" {
 			t.Errorf("the view holds %v", got)
@@ -137,7 +137,7 @@ func TestAReplacedServerWithoutGTIDs(t *testing.T) {
 	l.sinkOn(servertest.MySQL(t))
 	l.put("a", 1, `{"email": "a@x.org"}`)
 	l.must("run", "--until-caught-up")
-	// A copy of the server, as a backup that is brought up elsewhere: the same files, another server_uuid.
+	// copied restarts the server as a restored backup: with the same files but another server_uuid.
 	copied := func() {
 		if err := first.Stop(t.Context()); err != nil {
 			t.Fatal(err)

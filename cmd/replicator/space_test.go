@@ -15,8 +15,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What the sinks take is what docs/sizing.md says: half of it at least, twice of it at most, but for the steps that a
-// table grows by. Run with -v, it measures the figures again: REPLICATOR_SOAK=1 takes 50,000 cells.
+// The sinks' space must be between half and twice of what docs/sizing.md says, apart from the steps in which tables
+// grow. With -v, the test prints new measurements. REPLICATOR_SOAK=1 uses 50,000 cells.
 func TestTheSinksTakeTheSpaceThatSizingSays(t *testing.T) {
 	cells := 5000
 	if os.Getenv("REPLICATOR_SOAK") != "" {
@@ -78,7 +78,7 @@ fields = ["email", "city", "name"]
 	l.exec("ANALYZE TABLE by_email, people, replicator_state")
 	for _, c := range []struct {
 		name        string
-		taken, said int64 // bytes; bytes a cell, state included where the view holds it
+		taken, said int64 // bytes in total; documented bytes for each cell, including its state if the view stores it
 	}{
 		{"by_email", l.tableBytes("by_email"), 210},
 		{"people", l.tableBytes("people"), 158},
@@ -87,7 +87,7 @@ fields = ["email", "city", "name"]
 		{"found", indexBytes(t, search, index), 108 + 30},
 	} {
 		t.Logf("%s: %d bytes a cell", c.name, c.taken/int64(cells))
-		const step = 1 << 20 // that files of tables grow by
+		const step = 1 << 20 // the steps in which tables' files grow
 		said := c.said * int64(cells)
 		if c.taken > 2*said+step || said > 2*c.taken {
 			t.Errorf("%s takes %d bytes, docs/sizing.md says %d", c.name, c.taken, said)
@@ -95,7 +95,7 @@ fields = ["email", "city", "name"]
 	}
 }
 
-// tableBytes is what a table of the lab's database takes.
+// tableBytes returns the size of a table in the lab's database.
 func (l *lab) tableBytes(table string) int64 {
 	l.t.Helper()
 	db := l.connect(l.server, l.database)
@@ -110,7 +110,7 @@ func (l *lab) tableBytes(table string) int64 {
 	return n
 }
 
-// usedMemory is what a Redis holds.
+// usedMemory returns the memory that a Redis uses for its data.
 func usedMemory(t *testing.T, rdb *goredis.Client) int64 {
 	t.Helper()
 	info, err := rdb.Info(t.Context(), "memory").Result()
@@ -125,7 +125,7 @@ func usedMemory(t *testing.T, rdb *goredis.Client) int64 {
 	return n
 }
 
-// indexBytes is what an index takes on disk once it is merged.
+// indexBytes returns an index's size on disk after a merge.
 func indexBytes(t *testing.T, address, index string) int64 {
 	t.Helper()
 	var size struct {

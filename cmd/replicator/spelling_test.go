@@ -12,7 +12,8 @@ import (
 	"replicator/service"
 )
 
-// notesTable holds several rows a cell, and takes its keys for one whatever their case, accents and spaces at the end.
+// notesTable has several rows for each cell. Its keys are equal if they differ only in case, accents or trailing
+// spaces.
 const notesTable = "CREATE TABLE notes (id BIGINT AUTO_INCREMENT PRIMARY KEY, k VARCHAR(30) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci NOT NULL, " +
 	"c VARCHAR(10) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, v BIGINT NOT NULL, body VARCHAR(100) NOT NULL, UNIQUE (k, c, v))"
 
@@ -50,11 +51,11 @@ create = true
 types = { tag = "VARCHAR(50)", cnt = "BIGINT" }
 `
 
-// spellings are those of each of several keys.
+// spellings has the variants of each of several keys.
 var spellings = [][]string{{"abc", "ABC", "Abc ", "äbc"}, {"zz", "ZZ"}, {"かな", "カナ"},
 	{"straße", "STRASSE"}, {"7", "7 "}}
 
-// note is the INSERT of a version.
+// note returns the INSERT of a version.
 func note(key string, version int64) string {
 	return fmt.Sprintf(`INSERT INTO notes(k, c, v, body) VALUES ('%s', 'base', %d, '{"tag": "t%d"}')`,
 		key, version, version%3)
@@ -71,15 +72,15 @@ func (l *lab) expectNotes() {
 		l.rows("SELECT "+tag+" t, COUNT(*)"+newest+" GROUP BY t ORDER BY t")...)
 }
 
-// What the source takes for one key is one cell, whose newest version of all spellings counts, and is shown as it is
-// spelt.
+// Keys that are equal in the source are one cell. The newest version of all key variants counts, and the view shows
+// that version's variant.
 func TestVersionsOfAKeyInSeveralSpellingsAreOneCell(t *testing.T) {
 	t.Parallel()
 	servertest.First(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
 		l.exec(notesTable)
 		version := int64(0)
-		for _, of := range spellings { // in mixed order, the newest being neither the first nor the last
+		for _, of := range spellings { // the newest version is neither the first nor the last one
 			for i, key := range of {
 				version += 10
 				l.exec(note(key, version-int64(i%2)*15))
@@ -128,7 +129,7 @@ func TestVersionsOfAKeyInSeveralSpellingsAreOneCell(t *testing.T) {
 		l.must("verify")
 		p.stop()
 
-		l.respell(0) // while nobody reads
+		l.respell(0) // while the program is stopped
 		l.exec("DELETE FROM note WHERE tag = 't1'")
 		l.must("run", "--until-caught-up")
 		l.must("verify", "--repair")
@@ -137,8 +138,8 @@ func TestVersionsOfAKeyInSeveralSpellingsAreOneCell(t *testing.T) {
 	})
 }
 
-// A view that merges cells has one key for them. Where their newest rows spell it in several ways there is none, and
-// nobody is shown two halves.
+// A view that merges cells has one key for all of them. If their newest rows use different variants of the key, the
+// view must fail, so that readers never see two partial rows.
 func TestViewsThatWouldMergeCellsOfTwoSpellingsAreRefused(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -164,7 +165,7 @@ func TestViewsThatWouldMergeCellsOfTwoSpellingsAreRefused(t *testing.T) {
 	p.stop()
 }
 
-// respell writes and deletes versions of keys in all their spellings. Each writer has versions of its own.
+// respell writes and deletes versions of keys in all their variants. Each writer uses different versions.
 func (l *lab) respell(writer int) {
 	random := rand.New(rand.NewPCG(uint64(writer), 1))
 	for i := range 150 {

@@ -19,15 +19,15 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// sharedStore is cellViews with checkpoints that several processes share.
+// sharedStore is cellViews with checkpoints in MySQL, which several processes can share.
 var sharedStore = sharing(cellViews)
 
-// sharing is a configuration with checkpoints that several processes share.
+// sharing returns a configuration with checkpoints in MySQL, which several processes can share.
 func sharing(text string) string {
 	return strings.Replace(text, `path = "state"`, "store = \"mysql\"\ndsn = \"${DSN}\"", 1)
 }
 
-// beside is the same program with a directory and an address of its own.
+// beside returns the same program with another directory and another address.
 func (l *lab) beside() *lab {
 	l.t.Helper()
 	other := *l
@@ -37,7 +37,7 @@ func (l *lab) beside() *lab {
 	return &other
 }
 
-// answer asks the program for a page.
+// answer requests a page from the program.
 func (l *lab) answer(path string) (code int, body string) {
 	r, err := http.Get("http://" + l.listen + path)
 	if err != nil {
@@ -51,7 +51,7 @@ func (l *lab) answer(path string) (code int, body string) {
 	return r.StatusCode, string(text)
 }
 
-// ready waits until the program is ready, and returns how long that took.
+// ready waits until the program is ready and returns how long that took.
 func (l *lab) ready() time.Duration {
 	l.t.Helper()
 	began := time.Now()
@@ -62,7 +62,8 @@ func (l *lab) ready() time.Duration {
 	return time.Since(began)
 }
 
-// standsBy waits until the program stands by as another one runs, and checks all the ways in which it says so.
+// standsBy waits until the program is a standby while another one runs. It checks all the ways in which the program
+// says so.
 func (l *lab) standsBy() {
 	l.t.Helper()
 	l.standsByAs("users", "another replicator runs")
@@ -86,7 +87,7 @@ func (l *lab) standsByAs(view, why string) {
 	}
 }
 
-// writes versions of four users until it is told to stop.
+// writes starts to write versions of four users, and stops when the returned function is called.
 func (l *lab) writes() (stop func()) {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	var writing sync.WaitGroup
@@ -100,7 +101,8 @@ func (l *lab) writes() (stop func()) {
 	return func() { cancel(); writing.Wait() }
 }
 
-// neverBack reads the users until it is told to stop, and fails the test if one shows an older version than before.
+// neverBack starts to read the users. It fails the test if a user's version goes back. It stops when the returned
+// function is called.
 func (l *lab) neverBack() (stop func()) {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	var reading sync.WaitGroup
@@ -109,7 +111,7 @@ func (l *lab) neverBack() (stop func()) {
 		for ctx.Err() == nil {
 			rows, err := tryRows(ctx, l.db, "SELECT HEX(id), username FROM users")
 			if err != nil {
-				continue // it ends, or the last check says so
+				continue // the test is ending, or its last check will fail
 			}
 			for _, row := range rows {
 				id, name, _ := strings.Cut(row, " ")
@@ -118,13 +120,14 @@ func (l *lab) neverBack() (stop func()) {
 				}
 				shown[id] = name
 			}
-			_ = pause.For(ctx, time.Millisecond) // the pace leaves the processors to what is tested
+			_ = pause.For(ctx, time.Millisecond) // leave the processors to the processes under test
 		}
 	})
 	return func() { cancel(); reading.Wait() }
 }
 
-// standsStill stops a process between its transactions: it marks its sink now and then, also where nothing is written.
+// standsStill suspends a process while it has no transaction open. The process writes marks now and then, even if
+// nothing changes, so this may need several attempts.
 func (l *lab) standsStill(p *process) {
 	l.t.Helper()
 	open := "db = DATABASE() AND id IN (SELECT trx_mysql_thread_id FROM information_schema.innodb_trx)"
@@ -134,12 +137,12 @@ func (l *lab) standsStill(p *process) {
 			return
 		}
 		p.signal(syscall.SIGCONT)
-		_ = pause.For(l.t.Context(), 150*time.Millisecond) // the server looks again after a tenth of a second
+		_ = pause.For(l.t.Context(), 150*time.Millisecond) // the server updates its list every 0.1 s
 	}
 	l.t.Fatal("it is in a transaction whenever it is stopped")
 }
 
-// pair is two processes on one store, which keep a view.
+// pair is two processes that share a store and keep a view.
 type pair struct {
 	view            string
 	active, waiting *lab
@@ -153,14 +156,14 @@ func newPair(view string, active, waiting *lab) *pair {
 	return p
 }
 
-// standby starts the process that waits, and returns once it stands by.
+// standby starts the waiting process and returns once it is a standby.
 func (p *pair) standby() {
 	p.waits = p.waiting.running()
 	p.waiting.standsByAs(p.view, "another replicator runs")
 }
 
-// killed kills the process that runs several times, each time once another one stands by. It returns how long each
-// takeover took, the fastest first.
+// killed kills the running process several times, each time after another one has become a standby. It returns the
+// durations of the takeovers, the shortest first.
 func (p *pair) killed(times int) (took []time.Duration) {
 	for range times {
 		p.runs.kill()
@@ -173,7 +176,7 @@ func (p *pair) killed(times int) (took []time.Duration) {
 	return took
 }
 
-// inTime fails the test if a takeover took longer than is promised: of a machine that has nothing else to do.
+// inTime fails the test if a takeover took longer than documented for a machine that is otherwise idle.
 func inTime(t *testing.T, took ...time.Duration) {
 	t.Helper()
 	for _, d := range took {
@@ -183,7 +186,7 @@ func inTime(t *testing.T, took ...time.Duration) {
 	}
 }
 
-// Two processes on one store: whenever the one that runs ends, however it ends, the other takes over.
+// Two processes share one store. However the running one ends, the other takes over.
 func TestAStandbyTakesOver(t *testing.T) {
 	for s, kills := range map[servers.Kind]int{servers.MySQL: 2, servers.MariaDB1011: 1} {
 		if os.Getenv("REPLICATOR_SOAK") != "" {
@@ -197,11 +200,12 @@ func TestAStandbyTakesOver(t *testing.T) {
 			took := p.killed(kills)
 			active, waiting, runs, waits := p.active, p.waiting, p.runs, p.waits
 
-			// Its machine says nothing more. In the middle of a transaction at the sink it would keep that one's locks until the
-			// server ends the session (docs/operating.md), so nothing is written then.
+			// The suspended process acts like one whose machine is gone. If it were within a transaction at the sink,
+			// that transaction's locks would remain until the server ends the session (docs/operating.md). So nothing
+			// is written at this time.
 			stopWrites()
 			active.caughtUp()
-			active.must("pause", "index_users_phone") // that ends with it, also where the same process takes over later
+			active.must("pause", "index_users_phone") // the pause ends with the process
 			active.standsStill(runs)
 			stood := waiting.ready()
 			t.Logf("one that stands still: taken over after %s", stood)
@@ -224,8 +228,8 @@ func TestAStandbyTakesOver(t *testing.T) {
 	}
 }
 
-// A publisher's standby, too: the topic holds every cell in the end, and none of its records is older than the cell's
-// record before it.
+// A publisher's standby also takes over. In the end the topic has every cell, and no record is older than the previous
+// record of its cell.
 func TestAPublishersStandbyTakesOver(t *testing.T) {
 	kills := 3
 	if os.Getenv("REPLICATOR_SOAK") != "" {
@@ -255,7 +259,7 @@ func TestAPublishersStandbyTakesOver(t *testing.T) {
 	p.runs.stop()
 }
 
-// How far the views are, which a comparison has to wait for, nobody on a standby's machine can say.
+// A comparison must know the views' progress. A process on a standby's machine can't find it out, so it must refuse.
 func TestAStandbyRefusesAVerification(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -283,7 +287,7 @@ func TestAStandbyEndsAndRereadsItsFile(t *testing.T) {
 	other.configure(strings.Replace(sharedStore, mainSink,
 		"\n[sinks.main]\ntype = \"mysql\"\ndsn = \"nobody@tcp(127.0.0.1:1)/app\"\n", 1))
 	waits := other.running()
-	other.standsBy() // it needs no sink
+	other.standsBy() // a standby needs no sink
 	other.configure(source, strings.TrimPrefix(strings.TrimSuffix(sharedStore, phoneView), source))
 	waits.signal(syscall.SIGHUP)
 	eventually(t, func() error {
@@ -296,15 +300,15 @@ func TestAStandbyEndsAndRereadsItsFile(t *testing.T) {
 			t.Errorf("%v asked of a standby: %+v", args, r)
 		}
 	}
-	p.signal(syscall.SIGHUP) // keeps the store through it
+	p.signal(syscall.SIGHUP) // the process keeps the store during the reload
 	eventually(t, func() error { return as(strings.Contains(p.Log(), "configuration reloaded"), "reloaded") })
 	l.ready()
 	other.standsBy()
 	waits.stop()
 }
 
-// TestAProcessThatBeginsBeforeItsStoreDoes: after a power cut who comes up first is anybody's guess. A reload is not
-// such a start: a store that doesn't answer is refused, as is a run that is to end by itself.
+// After a power failure, a process may start before its store's server, and it must wait. During a reload, it must
+// refuse a store that doesn't answer. A run with --until-caught-up must fail, too.
 func TestAProcessThatBeginsBeforeItsStoreDoes(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)

@@ -15,7 +15,7 @@ import (
 	"replicator/server"
 )
 
-// inProcess runs a command line in this process.
+// inProcess runs a command line in the test's own process.
 func inProcess(t *testing.T, args ...string) (out, warnings string, err error) {
 	t.Helper()
 	var printed, said bytes.Buffer
@@ -27,7 +27,7 @@ func inProcess(t *testing.T, args ...string) (out, warnings string, err error) {
 	return printed.String(), said.String(), err
 }
 
-// theseViews is a program that has the views.
+// theseViews is a Controller with these views.
 type theseViews struct {
 	server.Controller
 	views []replicator.ViewStatus
@@ -35,7 +35,7 @@ type theseViews struct {
 
 func (v theseViews) Status(context.Context) ([]replicator.ViewStatus, error) { return v.views, nil }
 
-// serving starts what answers for the views, and returns a file that names it.
+// serving starts a server that reports the views. It returns a configuration file with its address.
 func serving(t *testing.T, views ...replicator.ViewStatus) (file string) {
 	t.Helper()
 	s, err := server.Listen("127.0.0.1:0", "", theseViews{views: views}, server.NewMetrics())
@@ -51,7 +51,7 @@ func serving(t *testing.T, views ...replicator.ViewStatus) (file string) {
 	return file
 }
 
-// manyViews are twenty views, of which five have one error.
+// manyViews returns twenty views. Five of them have the same error.
 func manyViews() (views []replicator.ViewStatus) {
 	lag := 1234.5
 	for i := range 20 {
@@ -70,7 +70,7 @@ func TestStatusIsATableOn80ColumnsWithOneLineForEachCause(t *testing.T) {
 	views := manyViews()
 	for _, columns := range []int{60, 80, 120, 200} {
 		lines := statusLines(views, "", columns, false)
-		if n := len(views) + 5; len(lines) != n { // the header, a blank, the error, what shows all of it, the manual
+		if n := len(views) + 5; len(lines) != n { // header, blank line, error, command, manual
 			t.Errorf("on %d columns %d lines, not %d:\n%s", columns, len(lines), n, strings.Join(lines, "\n"))
 		}
 		for _, line := range lines {
@@ -88,7 +88,7 @@ func TestStatusIsATableOn80ColumnsWithOneLineForEachCause(t *testing.T) {
 	}
 }
 
-// An operator who reads nothing but the table learns which command lists the rows that a view lacks.
+// The status table alone must tell an operator which command lists the rows that a view lacks.
 func TestStatusNamesTheCommandThatListsDeadLetters(t *testing.T) {
 	v := replicator.ViewStatus{View: "a", State: replicator.StateRunning, DeadLetters: 1}
 	text := strings.Join(statusLines([]replicator.ViewStatus{v}, "/etc/r.toml", 0, false), "\n")
@@ -122,7 +122,7 @@ func TestStatusOfAViewShowsAllWithWhatHappensNext(t *testing.T) {
 	}
 }
 
-// While somebody edits the file, the program that runs is asked all the same.
+// While an operator edits the file, status and plan still ask the running program.
 func TestStatusAndPlanAskTheRunningProgramThroughAFileThatIsBroken(t *testing.T) {
 	for name, edit := range map[string]func(string) string{
 		"a syntax error":  func(text string) string { return text + "\n[views.new\n" },
@@ -156,7 +156,8 @@ func TestStatusAndPlanAskTheRunningProgramThroughAFileThatIsBroken(t *testing.T)
 	}
 }
 
-// What is compared is said once for all views of which the same is said, with the setting that has them compared.
+// status shows once, for all views with the same text, that they are being compared. It also names the setting that
+// causes the comparisons.
 func TestStatusSaysWhatIsComparedAndWhy(t *testing.T) {
 	views := []replicator.ViewStatus{
 		{View: "a", Verifying: true, Format: "MIXED"}, {View: "b", Verifying: true},

@@ -14,8 +14,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// cutOver is how gh-ost and pt-online-schema-change end: a copy of the table with another column takes its place. The
-// copy of this test is a bad one: it lacks cell a, has another b, and one that was never in the table.
+// cutOver replaces the table by a copy with another column, as gh-ost and pt-online-schema-change do. This copy is
+// wrong: it lacks cell a, has a different cell b, and has a cell that was never in the table.
 var cutOver = []string{
 	"CREATE TABLE `_cell_gho` LIKE cell", "ALTER TABLE `_cell_gho` ADD COLUMN note VARCHAR(20) NOT NULL DEFAULT '' FIRST",
 	"INSERT INTO `_cell_gho` (added_at, row_key, column_name, ref_key, body) SELECT added_at, row_key, column_name, ref_key, body FROM cell",
@@ -25,7 +25,7 @@ var cutOver = []string{
 	"rename /* gh-ost */ table `cell` to `_cell_del`, `_cell_gho` to `cell`",
 }
 
-// compared is what the log says once every view of cellViews was compared.
+// compared is the log message for each view of cellViews that was compared.
 const compared = "a view was compared with its source"
 
 func TestATableThatTakesAWatchedOnesPlaceIsFollowedAndTheViewsAreCompared(t *testing.T) {
@@ -51,13 +51,13 @@ func TestATableThatTakesAWatchedOnesPlaceIsFollowedAndTheViewsAreCompared(t *tes
 		if !strings.Contains(p.Log(), "was replaced by another table") {
 			t.Errorf("the log says nothing of the swap:\n%s", p.Log())
 		}
-		// A swap back, while nothing else is written, and a restart after it.
+		// The tables are swapped back while nothing else is written. Then the program restarts.
 		before := strings.Count(p.Log(), compared)
 		l.exec("RENAME TABLE cell TO away, `_cell_del` TO cell")
 		eventually(t, func() error {
 			return as(strings.Count(p.Log(), compared) >= before+3, "every view is compared once more")
 		})
-		l.caughtUp() // which waits for comparisons that are still due
+		l.caughtUp() // this also waits for pending comparisons
 		l.expect(emails, "a@x.org a", "b@x.org b", "c@x.org c")
 		p.stop()
 		p = l.running()
@@ -69,8 +69,8 @@ func TestATableThatTakesAWatchedOnesPlaceIsFollowedAndTheViewsAreCompared(t *tes
 	})
 }
 
-// The comparison outlives a crash: it stands in the marks and the checkpoint before anything behind the swap does.
-// Where the state directory is lost with the crash the marks tell of it.
+// A pending comparison survives a crash. It is recorded in the marks and the checkpoint before any later change is
+// applied. If the crash loses the state directory, the marks still have it.
 func TestAComparisonWithATableThatTookAnothersPlaceGoesOnAfterACrash(t *testing.T) {
 	for name, crash := range map[string]func(t *testing.T, l *lab){
 		"that leaves the state directory": func(*testing.T, *lab) {},
@@ -90,13 +90,13 @@ func comparisonAfterACrash(t *testing.T, crash func(t *testing.T, l *lab)) {
 		l.put(string(key), 1, fmt.Sprintf(`{"email": "%c@x.org"}`, key))
 	}
 	l.must("run", "--until-caught-up")
-	l.configure(cellViews, "[rebuild]\nrate = 1\n") // a comparison takes long
+	l.configure(cellViews, "[rebuild]\nrate = 1\n") // at this rate, a comparison takes long
 	p := l.running()
 	l.caughtUp()
 	l.exec(cutOver...)
 	l.put("z", 1, `{"email": "z@x.org"}`)
-	at := l.position()           // to wait for it would be to wait for the comparison
-	eventually(t, func() error { // the checkpoints are behind the swap
+	at := l.position()           // don't wait for this fence, because that would wait for the comparison
+	eventually(t, func() error { // until the checkpoints are past the swap
 		for _, c := range jsonLines[struct{ Position string }](t, l.must("checkpoint", "show", "--json")) {
 			if isBefore(t, c.Position, at) {
 				return as(false, fmt.Sprintf("the checkpoint at %s reaches %s", c.Position, at))
@@ -118,7 +118,7 @@ func comparisonAfterACrash(t *testing.T, crash func(t *testing.T, l *lab)) {
 	l.expect(emails, append(want, "n@x.org n", "z@x.org z")...)
 }
 
-// isBefore compares two places of a binlog, FILE:POS.
+// isBefore reports whether a binlog position is before another. Both have the form FILE:POS.
 func isBefore(t *testing.T, a, b string) bool {
 	t.Helper()
 	inA, atA, _ := strings.Cut(a, ":")
@@ -165,7 +165,7 @@ func TestOnUnloggedSaysWhatBecomesOfTheViews(t *testing.T) {
 	})
 }
 
-// A table that lacks a role column can't be followed.
+// Views of a table that lacks a role's column stop.
 func TestATableThatLacksARoleStopsTheViews(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))

@@ -13,8 +13,8 @@ import (
 	clients "replicator/internal/lab"
 )
 
-// extremes are the types of columns that MySQL and MariaDB share, with their least and greatest values, and those that
-// a target's type is most likely to have no room for.
+// extremes are the column types that MySQL and MariaDB share, with their lowest and highest values, and values that are
+// likely not to fit into a target's type.
 var extremes = [][]string{
 	{"TINYINT", "-128", "127"}, {"TINYINT UNSIGNED", "0", "255"}, {"BOOLEAN", "TRUE", "FALSE"},
 	{"SMALLINT", "-32768", "32767"}, {"MEDIUMINT UNSIGNED", "0", "16777215"},
@@ -43,7 +43,7 @@ var extremes = [][]string{
 	{"GEOMETRY", "ST_GeomFromText('POINT(1 2)')"},
 }
 
-// extremesOf are those of one kind of server.
+// extremesOf returns the types of one kind of server.
 func extremesOf(kind servers.Kind) [][]string {
 	if kind == servers.MySQL {
 		return append(slices.Clone(extremes),
@@ -57,8 +57,8 @@ func extremesOf(kind servers.Kind) [][]string {
 		[]string{"VARCHAR(500) COMPRESSED", "REPEAT('abc', 100)"})
 }
 
-// extremeTables makes tables of all types, a few columns each, and returns what configures them and the views of them:
-// settings are those of a view on a table.
+// extremeTables creates tables with columns of all types, a few in each table. It returns the configuration of these
+// tables and of their views. settings returns the settings of a table's view.
 func (l *lab) extremeTables(settings func(table string) string) string {
 	l.t.Helper()
 	var config strings.Builder
@@ -74,7 +74,7 @@ func (l *lab) extremeTables(settings func(table string) string) string {
 			rows = max(rows, len(c)-1)
 		}
 		statements = append(statements, "CREATE TABLE "+table+" ("+ddl+")")
-		for r := range rows + 1 { // the last is all NULL
+		for r := range rows + 1 { // the last row is all NULL
 			values := []string{fmt.Sprint(r)}
 			for _, c := range part {
 				if r+1 < len(c) {
@@ -94,7 +94,7 @@ func (l *lab) extremeTables(settings func(table string) string) string {
 	return config.String()
 }
 
-// holdsAll runs until all is written, and finds nothing missing and no dead letter.
+// holdsAll runs the program until it has caught up. It then checks that no view has differences or dead letters.
 func (l *lab) holdsAll() {
 	l.t.Helper()
 	l.must("run", "--until-caught-up")
@@ -132,7 +132,7 @@ func TestATableThatIsCreatedHoldsWhatEverySourceColumnCan(t *testing.T) {
 	}
 }
 
-// search is a sink in Elasticsearch.
+// search configures a sink in Elasticsearch.
 const search = "[sinks.search]\ntype = \"elastic\"\naddresses = [\"${ELASTIC}\"]\n"
 
 func TestAnIndexThatIsMadeTakesWhatEverySourceColumnHolds(t *testing.T) {
@@ -163,7 +163,7 @@ func TestAnIndexThatIsMadeTakesWhatEverySourceColumnHolds(t *testing.T) {
 	}
 }
 
-// mapped finds fields of an index mapped by types.
+// mapped fails the test unless an index maps its fields to these types.
 func (l *lab) mapped(cluster clients.Elastic, index string, want map[string]string) {
 	l.t.Helper()
 	got, err := cluster.Types(l.t.Context(), index)
@@ -177,7 +177,7 @@ func (l *lab) mapped(cluster clients.Elastic, index string, want map[string]stri
 	}
 }
 
-// bodiesLab has cells of a shop: plain sales, and bodies of every kind of property.
+// bodiesLab returns a lab with cells of a shop: plain sales, and bodies with every kind of property.
 func bodiesLab(t *testing.T, s *servers.Server) *lab {
 	l := newBareLab(t, s)
 	l.exec(cellTable,
@@ -195,7 +195,7 @@ func bodiesLab(t *testing.T, s *servers.Server) *lab {
 	return l
 }
 
-// bodiesViews are views of them that name no types.
+// bodiesViews returns views of bodiesLab's cells that name no types.
 func bodiesViews(settings string) string {
 	counter := "from = \"sale\"\nsink = \"main\"\nkind = \"counter\"\ngroup = [\"shop\"]\n" + settings
 	return `[tables.sale]
@@ -330,7 +330,7 @@ fields = ["email", "n", "big", "price", "ok", "note", "tags", "address", "mixed"
 	l.must("check")
 	l.holdsAll()
 	address, query := "flattened", "address.city:Paris AND price:12.5 AND tags:y"
-	if cluster.IsOpenSearch(t.Context()) { // which has no such type
+	if cluster.IsOpenSearch(t.Context()) { // OpenSearch has no such type
 		address, query = "object", "price:12.5 AND tags:y"
 	}
 	l.mapped(cluster, index, map[string]string{"email": "text", "n": "long", "big": "double", "price": "double",
@@ -339,7 +339,7 @@ fields = ["email", "n", "big", "price", "ok", "note", "tags", "address", "mixed"
 		t.Errorf("%d documents are found: %v", n, err)
 	}
 
-	// What nobody saw then is kept, too.
+	// Values that the samples didn't contain are stored, too.
 	l.put("c", 1, `{"email": 7, "n": "many", "big": 1e400, "price": "dear", "ok": "perhaps", "tags": 1.5,
 		"address": {"x": {"y": [1, {"": 2}]}}, "later": "2024-05-06"}`)
 	l.put("d", 1, `{"n": 18446744073709551615, "price": true, "later": "tomorrow"}`)

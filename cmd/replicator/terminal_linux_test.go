@@ -19,18 +19,18 @@ import (
 	"replicator/verify"
 )
 
-// screenOf is a terminal of a test: what is written to it.
+// screenOf is a test's terminal. It collects what is written to it.
 type screenOf struct {
 	t      *testing.T
 	master *os.File
 	tty    *os.File
-	fresh  *term.State // as a terminal is that somebody opens: screenOf makes it raw
+	fresh  *term.State // the state of a new terminal, before screenOf makes it raw
 
 	mu   sync.Mutex
 	text string
 }
 
-// newScreenOf opens a pseudoterminal, which ends with the test.
+// newScreenOf opens a pseudoterminal and closes it when the test ends.
 func newScreenOf(t *testing.T, columns, lines uint16) *screenOf {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -68,7 +68,7 @@ func newScreenOf(t *testing.T, columns, lines uint16) *screenOf {
 		}
 	})
 	t.Cleanup(func() {
-		tty.Close() // the other side then reads an error
+		tty.Close() // the reader at the other end then gets an error
 		reading.Wait()
 		master.Close()
 	})
@@ -84,7 +84,7 @@ func (s *screenOf) resize(columns, lines uint16) {
 
 var sequences = regexp.MustCompile("\x1b\\[[?0-9;]*[a-zA-Z]")
 
-// wait waits until what was written is as told, and returns it.
+// wait waits until is returns true for the text that was written, and returns that text.
 func (s *screenOf) wait(is func(text string) bool) string {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
@@ -133,7 +133,7 @@ func TestProgressFitsTheTerminalAsItIsNow(t *testing.T) {
 	p.end()
 }
 
-// What verify shows of its second pass begins anew, and has a share only where one is known.
+// The progress of verify's second pass starts again. It shows a share only if an estimate is known.
 func TestVerifySaysWhichPassItIsAt(t *testing.T) {
 	screen := newScreenOf(t, 120, 10)
 	b := &bars{out: screen.tty}
@@ -149,7 +149,7 @@ func TestVerifySaysWhichPassItIsAt(t *testing.T) {
 		{verify.Progress{Doing: "the sink's orphans"}, "verifying v: the sink's orphans  0 rows"},
 	} {
 		if b.progress != nil {
-			b.last = time.Time{} // it draws no oftener than is read
+			b.last = time.Time{} // otherwise the next progress may come too soon to be drawn
 		}
 		before := len(screen.wait(func(string) bool { return true }))
 		b.verifying("v", c.at)
@@ -162,7 +162,7 @@ func TestVerifySaysWhichPassItIsAt(t *testing.T) {
 	b.end()
 }
 
-// stoppedViews is a program that has one view, which failed.
+// stoppedViews is a Controller with one view, which failed.
 type stoppedViews struct{ server.Controller }
 
 func (stoppedViews) Status(context.Context) ([]replicator.ViewStatus, error) {

@@ -62,7 +62,7 @@ func TestWhatATerminalWouldObeyIsShown(t *testing.T) {
 	}
 }
 
-// A duration is a text in every form of the log: in JSON it would be a number of nanoseconds.
+// Durations are text in every log format. By default, JSON would show nanoseconds.
 func TestDurationsAreTextsInTheLog(t *testing.T) {
 	var out bytes.Buffer
 	slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: new(options).readable})).

@@ -13,12 +13,12 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// disagreeing counts, in one snapshot, the rows that the index doesn't lead to and the entries that lead to no row.
+// disagreeing counts rows without their index entry and index entries without their row, in one snapshot.
 const disagreeing = `SELECT (SELECT COUNT(*) FROM users LEFT JOIN index_users_email i ON row_key = id AND i.email = users.email
 	WHERE users.email IS NOT NULL AND row_key IS NULL) + (SELECT COUNT(*) FROM index_users_email i LEFT JOIN users ON id = row_key
 	AND users.email = i.email WHERE id IS NULL)`
 
-// A reader of one database never sees a row and its index disagree while one of the two is rebuilt again and again.
+// A reader of one database never sees a row and its index disagree, while one of the two views is rebuilt repeatedly.
 func TestARebuiltIndexAndItsRowNeverDisagree(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -40,7 +40,8 @@ func TestARebuiltIndexAndItsRowNeverDisagree(t *testing.T) {
 	p.stop()
 }
 
-// writeEmails changes users' addresses some hundred times a second until ctx is done. The first user's says when.
+// writeEmails changes users' addresses some hundred times a second until ctx is done. The first user's address contains
+// the time.
 func writeEmails(ctx context.Context, t *testing.T, db *sql.DB) {
 	for i := 0; ctx.Err() == nil; i++ {
 		began := time.Now()
@@ -57,10 +58,10 @@ func writeEmails(ctx context.Context, t *testing.T, db *sql.DB) {
 	}
 }
 
-// agreement is what readers saw.
+// agreement counts how often a reader polled and how often the views disagreed.
 type agreement struct{ polls, disagreed, most int }
 
-// watch compares the two views until ctx is done.
+// watch polls the two views until ctx is done.
 func (a *agreement) watch(ctx context.Context, t *testing.T, db *sql.DB) {
 	for ctx.Err() == nil {
 		began := time.Now()

@@ -10,7 +10,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A MariaDB that dies while it writes leaves a binlog file that ends within a transaction, and does not mend it.
+// A MariaDB that crashes during a write leaves a binlog file that ends within a transaction, and never repairs this
+// file.
 func TestWhatATornBinlogTookBackLeavesTheViews(t *testing.T) {
 	t.Parallel()
 	const commit = 31 // bytes of the transaction's last event
@@ -37,7 +38,7 @@ func TestWhatATornBinlogTookBackLeavesTheViews(t *testing.T) {
 			}
 			l.session("SET sql_log_bin = 0", "DELETE FROM cell WHERE row_key = 0x"+keyText("b"))
 			l.running()
-			l.caughtUp() // nothing more is written
+			l.caughtUp() // nothing else is written
 			eventually(t, func() error {
 				got := strings.Join(l.rows("SELECT username FROM users"), ", ")
 				return as(got == "kept", "users are "+got)

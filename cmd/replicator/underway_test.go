@@ -7,7 +7,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestARebuildThatIsUnderWayIsToldOfInOneWay: on_change says whether one begins, not whether it may end.
+// on_change decides whether a changed definition starts a rebuild. A rebuild that is already running continues even if
+// on_change is removed.
 func TestARebuildThatIsUnderWayIsToldOfInOneWay(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
@@ -17,7 +18,7 @@ func TestARebuildThatIsUnderWayIsToldOfInOneWay(t *testing.T) {
 	l.caughtUp()
 	l.configure(source, program, mainSink, changed+"on_change = \"rebuild\"\n", slow)
 	p.reread(2)
-	eventually(t, func() error { // before that nothing of it is known to the store
+	eventually(t, func() error { // before that, the store knows nothing about the rebuild
 		status := l.must("status", "--json")
 		return as(strings.Contains(status, `"rebuilding"`) && strings.Contains(status, `"filled_rows"`), status)
 	})
@@ -35,7 +36,7 @@ func TestARebuildThatIsUnderWayIsToldOfInOneWay(t *testing.T) {
 	if st := l.reaches("users", "rebuilding"); st.Error != "" {
 		t.Errorf("%+v", st)
 	}
-	l.caughtUp("users") // the wait lasts until it is done
+	l.caughtUp("users") // this waits until the rebuild is done
 	if strings.Contains(p.Log(), "views do not run") {
 		t.Errorf("logged:\n%s", p.Log())
 	}

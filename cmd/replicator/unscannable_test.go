@@ -7,8 +7,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A table that can't be scanned fails the fill of its own views alone: at the first start, where all views of the sink
-// are filled together, and wherever they are filled again together.
+// A table that can't be scanned fails only the fill of its own views. This holds both at the first start and in later
+// fills, in which all views of the sink are filled together.
 func TestATableThatCanNotBeScannedFailsItsViewsAlone(t *testing.T) {
 	t.Parallel()
 	const why = "has no key by which a scan"
@@ -16,7 +16,7 @@ func TestATableThatCanNotBeScannedFailsItsViewsAlone(t *testing.T) {
 	l.exec("CREATE TABLE good (id INT PRIMARY KEY, name VARCHAR(20), amt INT)",
 		"INSERT INTO good VALUES (1, 'a', 1)",
 		"CREATE TABLE bad (id INT, name VARCHAR(20), amt INT, UNIQUE (id))", "INSERT INTO bad VALUES (1, 'a', 1)")
-	l.configure(source, program, mainSink, viewsOfTables("bad", "good")) // tables are scanned by their names
+	l.configure(source, program, mainSink, viewsOfTables("bad", "good")) // scanned in order of their names
 	fails := func(args ...string) {
 		t.Helper()
 		if r := l.run(args...); r.code != 1 || !strings.Contains(r.errors, why) {
@@ -59,8 +59,8 @@ func TestATableThatCanNotBeScannedFailsItsViewsAlone(t *testing.T) {
 	l.expect("SELECT id FROM v_bad", "1")
 }
 
-// A row without a key is no cell's, and holds up no other row. Once it is corrected at the source, nothing else is to
-// be done.
+// A row without a key belongs to no cell and must not block other rows. Once the row is corrected in the source,
+// nothing else must be done.
 func TestARowWithoutAKeyHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))

@@ -88,7 +88,7 @@ func TestMistakesInTheConfigurationNameFileLineAndKey(t *testing.T) {
 			l.configure(broken)
 			for _, command := range []string{"run", "check", "status"} {
 				if command == "status" && (c.name == "broken expression" || c.name == "broken field") {
-					continue // it compiles nothing
+					continue // status doesn't compile views
 				}
 				r := l.run(command)
 				if r.code != 2 || r.out != "" {
@@ -104,7 +104,7 @@ func TestMistakesInTheConfigurationNameFileLineAndKey(t *testing.T) {
 	}
 	l.configure(strings.Replace(cellViews, `dsn = "${DSN}"`, `dsn = "root:`+password+`@nowhere(x"`, 1))
 	if r := l.run("run"); r.code != 2 || !strings.Contains(r.errors, "source.dsn") {
-		t.Errorf("a broken DSN: %+v", r) // that the password doesn't show is checked for every process
+		t.Errorf("a broken DSN: %+v", r) // every process is checked for the password anyway
 	}
 }
 
@@ -135,7 +135,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	}
 }
 
-// commandNames are the commands that there are.
+// commandNames returns the names of all commands.
 func commandNames(t *testing.T) []string {
 	t.Helper()
 	root := newRoot()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A source that changed servers more often than can be counted: the command that the status names puts that right.
+// A source changed servers more often than epochs can be counted. The command in the view's status fixes this.
 func TestViewsThatNoEpochIsLeftForAreFilledAgain(t *testing.T) {
 	t.Parallel()
 	l := newPairLab(t)
@@ -26,7 +26,7 @@ func TestViewsThatNoEpochIsLeftForAreFilledAgain(t *testing.T) {
 	command := l.named("items", "changed servers", "others")
 	l.failsWith("others", "changed servers")
 	p.stop()
-	l.typed(command + " --yes") // in place of a terminal, where it asks
+	l.typed(command + " --yes") // --yes, because there is no terminal for the question
 	p = l.running()
 	l.allRun()
 	l.waitFor(fence)

@@ -13,8 +13,8 @@ import (
 	"replicator/verify"
 )
 
-// An entity that several cells make is one thing in the sink, and one difference, whichever of its cells a pass comes
-// by. It is repaired as a whole.
+// Several cells make one entity in the sink. verify counts a difference of the entity once, whichever of its cells a
+// pass reads, and repairs the whole entity.
 func TestVerifyCountsAnEntityOfSeveralCellsOnceAndRepairsAllOfIt(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -112,11 +112,11 @@ types = { city = "VARCHAR(50) NOT NULL", cnt = "BIGINT NOT NULL" }
 	}
 }
 
-// Which cells an entity has is for the source to say where a view takes all of them.
+// A view takes all columns of a table, so verify must ask the source which cells an entity has.
 func TestVerifyOfAViewOfEveryColumnOfATable(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
-	l.program = built // it is only asked
+	l.program = built // no need for the race detector here
 	l.exec(cellTable)
 	for _, key := range []string{"a", "b", "c"} {
 		l.put(key, 1, `{"username": "u"}`)
@@ -166,7 +166,7 @@ func TestVerifyingIsHeldToItsRate(t *testing.T) {
 	l.must("run", "--until-caught-up")
 	began := time.Now()
 	l.must("verify", "--repair", "--rate", "20", "users")
-	// 26 cells, each looked at by both passes; the last page of each is followed by no pause
+	// Both passes read all 26 cells. There is no pause after the last page of a pass.
 	if took := time.Since(began); took < 2*time.Second {
 		t.Errorf("52 looks at 20 a second took %s", took)
 	}

@@ -8,7 +8,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// viewsOfTables are a view of each table that is named, of its columns name and amt.
+// viewsOfTables returns the configuration of a view of each named table, with the columns name and amt.
 func viewsOfTables(tables ...string) string {
 	var all strings.Builder
 	for _, table := range tables {
@@ -18,7 +18,8 @@ func viewsOfTables(tables ...string) string {
 	return all.String()
 }
 
-// A view of a system-versioned table has what a SELECT shows: not the rows that counted once, which the binlog has, too.
+// A view of a system-versioned table has the rows that a SELECT returns. It must not have historical rows, which are
+// also in the binlog.
 func TestViewsOfSystemVersionedTablesHaveNoHistory(t *testing.T) {
 	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
@@ -67,7 +68,7 @@ func TestViewsOfSystemVersionedTablesHaveNoHistory(t *testing.T) {
 				l.must("verify")
 				p.stop()
 				each("UPDATE {t} SET amt = amt + 1", "DELETE FROM {t} WHERE id = 2")
-				if metadata == "FULL" { // its history goes, and is in the binlog
+				if metadata == "FULL" { // this removes the historical rows and logs their deletes
 					l.exec("ALTER TABLE was DROP SYSTEM VERSIONING")
 				}
 				l.must("run", "--until-caught-up")
@@ -79,8 +80,8 @@ func TestViewsOfSystemVersionedTablesHaveNoHistory(t *testing.T) {
 	})
 }
 
-// MariaDB 11.8 leaves generated columns out of the images of rows that are updated or deleted. Where a view needs one,
-// check says so, and the rows are read from the source.
+// MariaDB 11.8 omits generated columns from the images of updated and deleted rows. If a view needs such a column,
+// check says so, and the program reads the rows from the source.
 func TestGeneratedColumnsMayBeMissingFromTheBinlog(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {

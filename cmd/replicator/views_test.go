@@ -24,7 +24,7 @@ func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
 	p := l.running()
 	l.caughtUp()
 	l.expect("SELECT username, phone FROM users", "ann 1")
-	eventually(t, func() error { // one session for all: they are at one place
+	eventually(t, func() error { // once all views share a session, they have the same position
 		a, b := l.status("users"), l.status("index_users_email")
 		return as(a.State == "running" && b.State == "running" && a.Position == b.Position && len(joined(p)) == 3,
 			"the views have joined")
@@ -33,14 +33,14 @@ func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
 	l.caughtUp()
 	p.stop()
 
-	// Removed from the file: it is kept as it is.
+	// A view that is removed from the file keeps its entries.
 	l.configure(source, program, mainSink, emailView, phoneView)
 	l.put("c", 1, `{"email": "c@x.org", "phone": 3}`)
 	l.must("run", "--until-caught-up")
 	l.expect("SELECT COUNT(*) FROM users", "2")
 	l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "1", "3")
 
-	// Changed: refused by itself, unless it says rebuild.
+	// A view with a changed definition is refused, without affecting others, unless on_change is "rebuild".
 	changed := strings.Replace(phoneView, `fields = ["phone"]`, "where = \"phone > 2\"\nfields = [\"phone\"]", 1)
 	l.configure(source, program, mainSink, changed, emailView)
 	l.put("d", 1, `{"email": "d@x.org", "phone": 4}`)
@@ -62,7 +62,7 @@ func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
 	}
 	p.stop()
 
-	// Nor does another program that keeps a view of that name there take it for its own.
+	// Another program with a view of the same name in this sink must not take the view over.
 	other := strings.Replace(program, `path = "state"`, `path = "another"`, 1)
 	l.configure(source, other, mainSink, changed, emailView)
 	if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "If another program maintains it") {
@@ -74,7 +74,7 @@ func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
 	l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "3", "4")
 }
 
-// Each of the tables that a view merges has fields of its own.
+// A view merges several tables. Each of them has different fields.
 func TestRowsOfSeveralTablesAreMerged(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -117,7 +117,7 @@ fields = ["team"]
 	l.must("verify")
 }
 
-// What a table with bodies has in them is not known beforehand: it may be what the other table lacks.
+// The properties of bodies are unknown in advance, so a table with bodies may have what the other merged table lacks.
 func TestARowAndABodyAreMerged(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
@@ -143,7 +143,7 @@ fields = ["num", "name"]
 	l.expect("SELECT id, num, name FROM notes", "1 7 one")
 }
 
-// joined are the views of the last line of the log that says which run together.
+// joined returns the three views if the log says that they run together, and otherwise nil.
 func joined(p *process) []string {
 	for _, line := range strings.Split(p.Log(), "\n") {
 		if strings.Contains(line, `"views":["index_users_email","users","index_users_phone"]`) {
@@ -203,7 +203,7 @@ func TestASourceOfSeveralServers(t *testing.T) {
 	if n := len(jsonLines[viewStatus](t, l.must("status", "--json"))); n != 6 {
 		t.Errorf("status has %d lines for 3 views of 2 shards", n)
 	}
-	// What one shard put there is nothing extra to the others; what none did is extra once.
+	// An entry from one shard is not extra for the other. An entry from no shard is counted as extra once.
 	if r := l.run("verify"); r.code != 0 {
 		t.Errorf("verify: exit status %d\n%s%s", r.code, r.out, r.errors)
 	}
@@ -223,7 +223,7 @@ func TestASourceOfSeveralServers(t *testing.T) {
 	if !maps.Equal(seen, want) {
 		t.Errorf("tail prints %v, want %v", seen, want)
 	}
-	// What happens to one shard is said of that one.
+	// An error of one shard names that shard.
 	execAll(t, other, "RENAME TABLE cell TO cell_away")
 	eventually(t, func() error {
 		return as(strings.Contains(l.must("status"), "source b: "), "status names the shard in the error")
@@ -250,7 +250,7 @@ func TestASourceOfSeveralServers(t *testing.T) {
 			t.Errorf("checkpoint %+v", c)
 		}
 	}
-	// A place is one in the log of one shard.
+	// A position belongs to the log of one shard, so the shard must be named.
 	if r := l.run("checkpoint", "set", "--pos", l.position(), "--yes"); r.code != 2 || !strings.Contains(r.errors, "--source a") {
 		t.Errorf("a place of no shard: %+v", r)
 	}
@@ -264,7 +264,7 @@ func TestASourceOfSeveralServers(t *testing.T) {
 			t.Errorf("checkpoint %+v, before %+v", c, before[i])
 		}
 	}
-	// One shard is down: the other goes on.
+	// One shard is down, and the other one's changes are still applied.
 	if err := second.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestASourceOfSeveralServers(t *testing.T) {
 	p.stop()
 }
 
-// A transaction is never held in memory: what it costs is bounded by limits.memory, whatever its size.
+// A transaction is never completely in memory. limits.memory bounds its memory, whatever its size.
 func TestAHugeTransactionTakesBoundedMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc")
@@ -283,7 +283,7 @@ func TestAHugeTransactionTakesBoundedMemory(t *testing.T) {
 	if soak {
 		size = 1 << 30
 	}
-	const most = 300 << 20 // resident
+	const most = 300 << 20 // resident bytes
 	for name, row := range map[string]int{
 		"of rows of 1 MiB, all but a few bytes of them in a property that no view wants": 1 << 20,
 		"of rows of 1 KiB, all of them wanted in a second sink":                          1 << 10,
@@ -300,7 +300,7 @@ func TestAHugeTransactionTakesBoundedMemory(t *testing.T) {
 				l.env["REDIS"] = "redis://" + servertest.Own(t, servers.Redis7).Addr()
 				l.configure(cellViews, paddedView)
 			}
-			l.program = built // the race detector's memory is not the program's
+			l.program = built // the race detector needs additional memory
 			p := l.running()
 			l.caughtUp()
 			rows := size / row
@@ -334,7 +334,7 @@ key = "u:{$row_key}"
 fields = ["email", "pad"]
 `
 
-// processMemory is a size of a process in bytes, by its field in /proc/PID/status.
+// processMemory returns a size of a process in bytes. field names the line in /proc/PID/status.
 func processMemory(t *testing.T, pid int, field string) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -351,7 +351,7 @@ func processMemory(t *testing.T, pid int, field string) int64 {
 
 func TestTheDemoRunsAndVerifies(t *testing.T) {
 	l := &lab{t: t, dir: t.TempDir(), program: built}
-	servertest.MySQL(t) // or a machine that can't have one
+	servertest.MySQL(t) // skips the test if the machine can't run a server
 	r := l.command("demo", "--rate", "100", "--duration", "2s")
 	if r.code != 0 || !strings.Contains(r.out, "Verified: ") || !strings.Contains(r.out, "all 17 tables") {
 		t.Errorf("exit status %d\n%s%s", r.code, r.out, r.errors)
