@@ -8,7 +8,7 @@ import (
 	"replicator/internal/remedy"
 )
 
-// A command in a finding can be typed: it names the views that read the table.
+// A command in a finding can be used without changes, because it names the views that read the table.
 func TestAFindingNamesTheViewsInItsCommands(t *testing.T) {
 	cfg := &config.Config{Views: []*replicator.View{
 		{Name: "a", From: []replicator.Feed{{Table: "orders"}}},

@@ -20,8 +20,8 @@ func TestAComparisonIsTriedAgainUntilItWasMade(t *testing.T) {
 	cfg := configured(t, cellViews)
 	for _, c := range []struct {
 		name  string
-		first error // what the first tries end with
-		waits bool  // longer than until the next look
+		first error // the error of the first comparison
+		waits bool  // whether the retry comes only after compareAgain
 		says  string
 	}{
 		{"at once", nil, false, `level=INFO msg="a view was compared`},
@@ -100,9 +100,9 @@ func TestAViewIsVerifiedOnlyWhileItIsKeptUp(t *testing.T) {
 	}
 }
 
-// A server that logs statements makes comparisons due again and again, of all views. They are made one at a time, each
-// view in its turn. A round of them is followed by a pause of at least as long as it took, whether all succeeded or
-// not.
+// A server that logs statements makes comparisons of all views due again and again. The program compares one view at a
+// time, each in its turn. After a round it pauses for at least as long as the round took, whether the comparisons
+// succeeded or not.
 func TestASourceIsComparedNoMoreThanHalfOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, f := keeping("main", "", "emails", "phones", "users")
@@ -119,7 +119,7 @@ func TestASourceIsComparedNoMoreThanHalfOfTheTime(t *testing.T) {
 				time.Sleep(takes)
 				f.mu.Lock()
 				for name := range f.swapped {
-					f.swapped[name]++ // another statement meanwhile
+					f.swapped[name]++ // another statement during the comparison
 				}
 				f.mu.Unlock()
 				tries = append(tries, try{view, from, time.Now()})
@@ -137,7 +137,7 @@ func TestASourceIsComparedNoMoreThanHalfOfTheTime(t *testing.T) {
 		for i, now := range tries[1:] {
 			before := tries[i]
 			paused, want := now.from.Sub(before.till), time.Duration(0)
-			if now.view <= before.view { // the next round
+			if now.view <= before.view { // a new round begins
 				want = 3 * takes
 			}
 			if paused < want {
@@ -150,12 +150,13 @@ func TestASourceIsComparedNoMoreThanHalfOfTheTime(t *testing.T) {
 	})
 }
 
-// What happens while a view is compared has it compared once more, from the beginning, however often it happens.
+// Changes during a comparison make the view due once more. The next comparison starts from the beginning, however many
+// changes there were.
 func TestAComparisonThatIsOvertakenBeginsAgainOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, f := keeping("main", "", "emails")
 		f.swapped = map[string]int64{"emails": 1}
-		var fresh []bool // of each comparison: it began at the beginning
+		var fresh []bool // for each comparison: whether it started from the beginning
 		one := newComparisons([]line{l}, slog.New(slog.DiscardHandler),
 			func(_ context.Context, _ line, view string, at *verify.Place) (verify.Result, error) {
 				fresh = append(fresh, reflect.ValueOf(*at).IsZero())

@@ -272,10 +272,10 @@ func asMarked(ctx context.Context, source replicator.Source, views []*replicator
 	return own, nil
 }
 
-// mayLookAt returns an error for a view that would change if the sink opened it. A sink empties and starts a view if
-// its definition changed. It does so, too, if it has no mark of a counter, or if one of its shards has no mark of the
-// view. If a document index was deleted, a sink would create an empty one, and readers would find nothing instead of an
-// error.
+// mayLookAt returns an error for a view that would change if the sink opened it. A sink starts a view from nothing if
+// its definition changed. It does the same if it has no mark of a counter, or if one of its shards has no mark of the
+// view. If a document index was deleted, a sink would create an empty one. Readers would then find nothing instead of
+// an error.
 func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
 	i := slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == v.Name })
 	switch {

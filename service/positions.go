@@ -178,7 +178,7 @@ func (p *Positions) forgetLost(ctx context.Context, sink replicator.Sink, v *rep
 	return parted.ForgetLost(ctx, known[0].views[0], p.Config.Source.ShardNames())
 }
 
-// stood is a view's progress with one shard of the source, and what is needed to open the view.
+// stood has a view's progress with one shard of the source, and what is needed to open the view.
 type stood struct {
 	replicator.Standing
 	shard string

@@ -176,8 +176,8 @@ func (r *Runner) stopping() func() {
 	}
 }
 
-// listen serves HTTP with the given settings. If the settings didn't change, or if the new server can't listen, the
-// present server stays.
+// listen serves HTTP with the given settings. If they didn't change, the present server stays. It also stays if the new
+// server can't listen, unless both use the same port.
 func (r *Runner) listen(as config.HTTP) error {
 	if r.server != nil && r.http == as {
 		return nil

@@ -14,10 +14,10 @@ import (
 	"replicator/server"
 )
 
-// hold makes sure that the runner holds the checkpoint store of a configuration. If the store is in MySQL, hold stands
-// by while another process holds it, or while its server can't be reached at the start. A standby needs neither source
-// nor sinks. It waits until it has the store, stop is done, or a signal brings another configuration, which hold
-// returns. A store in files, or a run with UntilCaughtUp, doesn't wait: hold returns an error.
+// hold makes sure that the runner has locked the checkpoint store of a configuration. A store in MySQL may be locked by
+// another process, or its server may be down at the start. Then hold waits as a standby, without the source and the
+// sinks. It returns once it has the store or stop is done. If a signal brings another configuration, hold returns that
+// one. With a store in files, or with UntilCaughtUp, hold returns an error instead of waiting.
 func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config, error) {
 	if r.store.Store != nil && r.storeAt == placeOf(cfg) && !r.store.isLost() {
 		return nil, nil // a reload keeps the store, so that no other process takes over

@@ -11,8 +11,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// shardedViews are views in a sink of three databases: an index whose entries move between them, a row view whose rows
-// don't move, a counter, and an index that is only in the first database.
+// shardedViews are views in a sink of three databases. They are an index whose entries move between databases, a row
+// view whose rows don't move, and a counter. Another index is only in the first database.
 const shardedViews = `
 [views.index_users_email]
 from = "cell.users"
@@ -94,7 +94,7 @@ func (l *shardedLab) users(version int64) {
 
 var userKeys = strings.Split("abcdefghijkl", "")
 
-// right fails the test unless each row is in its shard exactly once, and the emails are those of a version.
+// right fails the test unless each row is in its shard exactly once, and the rows have the emails of a version.
 func (l *shardedLab) right(n int, version int64) {
 	l.t.Helper()
 	var emails, users, counts []string
