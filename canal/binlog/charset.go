@@ -18,7 +18,7 @@ type charset struct {
 	name   string
 	form   form
 	flavor gtid.Flavor
-	codes  *Codes // for formTable; nil until learn has asked the server
+	codes  *Codes // only for formTable: the codes; nil until learn has asked the server
 }
 
 // form is how a character set's bytes are read.
@@ -81,7 +81,8 @@ func (c Charsets) byName(name string) (set *charset, known bool) {
 	return set, known
 }
 
-// learn reads the set's table from the server, if set needs one and lacks it. It must be called before set is used.
+// learn reads set's table from the server, unless set needs no table or already has it. It must be called before set is
+// used.
 func (c Charsets) learn(ctx context.Context, set *charset) (err error) {
 	if set == nil || set.form != formTable || set.codes != nil {
 		return nil
@@ -108,7 +109,7 @@ func (c Charsets) Decode(ctx context.Context, collation uint64, statement []byte
 
 func (c *charset) text(b []byte) string { return string(c.Bytes(b)) }
 
-// Bytes converts b; the result may be b itself.
+// Bytes converts b to UTF-8. The result may be b itself.
 func (c *charset) Bytes(b []byte) []byte {
 	if c == nil || c.form == formUTF8 {
 		return b
@@ -158,7 +159,7 @@ func asciiByte(x byte) byte {
 	return x
 }
 
-// windows1252 has the characters of 0x80 to 0x9F; 0 for a byte without a character.
+// windows1252 has the Windows-1252 characters of the bytes 0x80 to 0x9F; 0 for a byte without a character.
 var windows1252 = [32]rune{
 	'€', 0, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0, 'Ž', 0,
 	0, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0, 'ž', 'Ÿ',

@@ -21,7 +21,7 @@ type Codes struct {
 	end    [256]string
 	pairs  [65536]rune
 	long   []rune
-	length int // length of a long code; 0: none
+	length int // the length of long codes; 0: the set has none
 }
 
 const noCode rune = -1
@@ -62,7 +62,7 @@ func (c *Codes) append(out, b []byte) []byte {
 	return out
 }
 
-// next reads one code and returns its length; 0 if b may end inside a code.
+// next reads the first code of b. It returns the code's character and length; length 0 if b may end inside a code.
 func (c *Codes) next(b []byte) (r rune, n int) {
 	if r := c.single[b[0]]; r != noCode {
 		return r, 1
@@ -117,10 +117,10 @@ func longRank(code []byte) (rank int, ok bool) {
 	return rank, true
 }
 
-// The hexadecimal digits of the codes in a set, one string for each digit of a code.
+// The hexadecimal digits that codes have. In the lists below, each string has the possible values of one digit.
 const (
 	anyDigit  = "0123456789ABCDEF"
-	highDigit = "89ABCDEF" // of a byte above 0x7F
+	highDigit = "89ABCDEF" // the possible first digits of a byte above 0x7F
 	decimal   = "0123456789"
 )
 
@@ -174,9 +174,9 @@ func fill(runes []rune) {
 	}
 }
 
-// eachCode has the server convert all codes with these digits that it accepts. The server converts them on the way to
-// the client, as it converts a scan's result. A code that doesn't become exactly one character is noCode, because it is
-// two codes or a part of a code.
+// eachCode has the server convert all codes that it accepts and that digits describe. The server converts the codes on
+// the way to the client, as it converts a scan's result. A code that doesn't become exactly one character is noCode,
+// because it is two codes or a part of a code.
 func eachCode(ctx context.Context, db queryer, charset string, digits []string,
 	f func(code []byte, r rune, text string)) error {
 	var places, from []string

@@ -8,7 +8,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 )
 
-// ErrShort: an event is shorter than the lengths in it say.
+// ErrShort: an event ends before the data that its own length fields announce.
 var ErrShort = errors.New("cut short")
 
 const (
@@ -75,7 +75,7 @@ type Cursor struct {
 	Bad bool
 }
 
-// Take reads n bytes, which share the event's memory; nil if there are fewer.
+// Take reads n bytes, which share the event's memory; nil if fewer than n are left.
 func (c *Cursor) Take(n int) []byte {
 	if c.Bad || n < 0 || n > len(c.B)-c.Off {
 		c.Bad = true

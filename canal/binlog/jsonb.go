@@ -38,7 +38,7 @@ var errJSON = errors.New("the binary JSON is damaged")
 // JSONText renders MySQL's binary JSON exactly as SELECT returns it. So numbers keep their digits and their kind (1.0
 // stays 1.0), and keys keep their order.
 func JSONText(data []byte) ([]byte, error) {
-	if len(data) == 0 { // after INSERT IGNORE of NULL into NOT NULL, which the server prints as null
+	if len(data) == 0 { // stored by INSERT IGNORE of NULL into a NOT NULL column; the server prints it as null
 		return []byte("null"), nil
 	}
 	r := jsonRenderer{out: make([]byte, 0, len(data)*5/4+16), budget: len(data)*64 + 1024}

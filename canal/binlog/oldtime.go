@@ -44,7 +44,7 @@ var ErrOldTime = errors.New("the row has it in MariaDB's 5.3 format (mysql56_tem
 // hiresClock decodes a time in the older format with fractional digits. DATETIME and TIME are one number in units of
 // the last digit, TIME counted from -839 hours. TIMESTAMP has its seconds first, then its digits.
 func (c *Column) hiresClock(data []byte) Clock {
-	unit := 1 // microseconds of the last digit
+	unit := 1 // how many microseconds one unit of the last digit is
 	for range 6 - c.fraction {
 		unit *= 10
 	}

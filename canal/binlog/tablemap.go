@@ -28,7 +28,7 @@ type TableMap struct {
 	// Optional metadata. A slice is nil if the server didn't write it.
 	Names      [][]byte
 	unsigned   []bool   // per column
-	collations []uint64 // by column; 0 if it is not text, or unknown
+	collations []uint64 // by column; 0 if the column is not text, or if its collation is unknown
 	members    [][][]byte
 	hasMembers bool
 	signs      bool
@@ -242,7 +242,8 @@ func (m *TableMap) Unsigned(i int) (unsigned, said bool) {
 	return m.unsigned[i], true
 }
 
-// Charset returns the character set of column i. said is false if the server didn't write it, or if it is unknown.
+// Charset returns the character set of column i. said is false if the server didn't write the column's collation, or if
+// we don't know that collation.
 func (m *TableMap) Charset(i int, sets Charsets) (name string, said bool) {
 	if !m.charsets || m.collations[i] == 0 {
 		return "", false

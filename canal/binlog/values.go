@@ -63,7 +63,7 @@ type Column struct {
 	Name string
 	Kind Kind
 
-	Width  int // bytes of a value; 0: a length of prefix bytes comes before the value
+	Width  int // the bytes of a value; 0: a length of Prefix bytes comes before each value
 	Prefix int
 
 	Unsigned  bool
@@ -74,7 +74,7 @@ type Column struct {
 	Packed    bool // a COMPRESSED column of MariaDB
 	members   []string
 	raw       [][]byte // ENUM or SET members in the column's character set, which Learn decodes
-	Problem   error    // why its values can't be decoded; matters only if a view needs them
+	Problem   error    // why the column can't be decoded; matters only if a view needs the column
 }
 
 // NewColumn makes the Column for column i of a table map. declared is the column's current entry in information_schema,
@@ -120,7 +120,7 @@ var fixedTypes = map[byte]Column{
 	mysql.MYSQL_TYPE_TIMESTAMP: {Kind: KindTimestampOld, Width: 4},
 }
 
-// measure sets the kind of a type and the length of its values.
+// measure sets the column's kind and the length of its values, from the type and metadata in the table map.
 func (c *Column) measure(t byte, meta int) error {
 	if fixed, ok := fixedTypes[t]; ok {
 		c.Kind, c.Width = fixed.Kind, fixed.Width
@@ -387,7 +387,8 @@ func Padded(b []byte, n int) []byte {
 	return out
 }
 
-// enum converts the number of an ENUM member. Without strict sql_mode, MySQL stores 0 for a wrong member, which is "".
+// enum converts the number of an ENUM member. Without strict sql_mode, MySQL stores 0 for an invalid member; 0 becomes
+// "".
 func (c *Column) enum(n uint64) (any, error) {
 	if n == 0 {
 		return "", nil
