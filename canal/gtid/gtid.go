@@ -135,7 +135,7 @@ func IsUUID(s string) bool {
 	return true
 }
 
-// Add adds a run of transactions with a MySQL UUID. Nearly always the run continues the last one.
+// Add adds a run of transactions with a MySQL UUID. Nearly always it continues the last run of this UUID.
 func (s *Set) Add(sid string, r Run) {
 	runs := s.Runs[sid]
 	if n := len(runs); n > 0 && runs[n-1].Last+1 == r.First {
@@ -166,7 +166,7 @@ func (s *Set) AddMaria(domain, server string, seq int64) {
 	s.Servers[domain] = server
 }
 
-// Keep removes the UUIDs (MariaDB: domains) that other lacks entirely.
+// Keep removes the UUIDs (MariaDB: domains) of which other has no transaction.
 func (s *Set) Keep(other *Set) {
 	for sid := range s.Runs {
 		if len(other.Runs[sid]) == 0 {
@@ -211,7 +211,7 @@ func (s *Set) Includes(other *Set) bool {
 }
 
 // Equal reports whether both sets hold the same transactions. For a MariaDB domain, the same server must have written
-// the last one.
+// the domain's last transaction.
 func (s *Set) Equal(other *Set) bool {
 	if !s.Includes(other) || !other.Includes(s) {
 		return false
