@@ -27,18 +27,18 @@ const (
 	columnsStay    alterEffect = iota // an index is added or dropped, or the table exists already
 	columnsChange                     // ALTER TABLE
 	columnsAreMade                    // CREATE TABLE
-	columnsUnknown                    // the table is dropped, or another table gets its name
+	columnsUnknown                    // the table is dropped, or replaced by another table
 )
 
 // change is what an ALTER TABLE does to one column.
 type change struct {
 	old        string // the column that is dropped, renamed or changed; "": a column is added
-	name       string // the column's new name; "": it is dropped
+	name       string // the column's new name; "": the column is dropped
 	definition *layoutColumn
 	first      bool
-	after      string // AFTER: the column that it follows
+	after      string // the column that AFTER names: the changed column follows it
 	ifExists   bool   // IF EXISTS, IF NOT EXISTS: no error if there is nothing to do
-	generated  bool   // computed from other columns of its row
+	generated  bool   // the column is computed from other columns of the same row
 	notNull    bool
 }
 
@@ -49,8 +49,8 @@ type alterReader struct {
 	convert string // the character set in CONVERT TO CHARACTER SET
 }
 
-// behind returns the table's layout after the statement; nil if it can't be known. before is the layout before the
-// statement; nil if unknown.
+// behind returns the table's layout after the statement; nil if that layout can't be known. before is the layout before
+// the statement; nil if unknown.
 func (a alteration) behind(before *layout, f gtid.Flavor) *layout {
 	switch {
 	case a.effect == columnsStay:
@@ -104,7 +104,7 @@ func split(words []word) (parts [][]word) {
 	return append(parts, words[from:])
 }
 
-// wordsAt are the words still to be read.
+// wordsAt holds the words of a statement that are still to be read.
 type wordsAt []word
 
 func (p wordsAt) at(i int) word {
@@ -125,7 +125,8 @@ func (p *wordsAt) skip(keywords ...string) bool {
 	return true
 }
 
-// option reads a part that sets the table's default character set. It returns false if the set can't be known.
+// option reads a part that sets the table's default character set. It returns false if that character set can't be
+// known.
 func (r *alterReader) option(part wordsAt) bool {
 	if part.skip("CONVERT", "TO") {
 		charset, ok := part.charset("")
@@ -190,7 +191,7 @@ func (r *alterReader) part(part wordsAt) bool {
 // keepsColumns lists words that begin a part which changes neither the order nor the types of columns. Method part
 // handles other such words. Table options without commas between them are one part. Method option reads CONVERT.
 var keepsColumns = map[string]bool{
-	"ALTER":  true, // a column's default, or whether an index or a check is enforced
+	"ALTER":  true, // changes a column's default, or whether an index is used or a check is enforced
 	"ENGINE": true, "AUTO_INCREMENT": true, "COMMENT": true, "ROW_FORMAT": true, "KEY_BLOCK_SIZE": true, "ALGORITHM": true,
 	"LOCK": true, "FORCE": true, "STATS_PERSISTENT": true, "STATS_AUTO_RECALC": true, "STATS_SAMPLE_PAGES": true,
 	"COMPRESSION": true, "ENCRYPTION": true, "ENCRYPTED": true, "ENCRYPTION_KEY_ID": true, "PAGE_COMPRESSED": true,
@@ -343,7 +344,7 @@ func attributes(t *columnType, p wordsAt, charset string) (string, bool) {
 			for !p.at(0).is("CHARSET") && !p.at(0).is("COLLATE") && !p.at(0).is("SET") {
 				p = p[1:]
 			}
-			p = p[1:] // skip the set's name, which may be a keyword: ASCII
+			p = p[1:] // skip the character set's name, which may be a keyword such as ASCII
 		case w.is("ASCII"):
 			charset = "latin1"
 		case w.is("UNICODE"):
@@ -375,7 +376,7 @@ func (r *alterReader) apply(before *layout) *layout {
 		}
 		matched[i] = true
 		switch x := r.changes[i]; {
-		case x.name == "" || x.first || x.after != "": // dropped, or moved
+		case x.name == "" || x.first || x.after != "": // the column is dropped or moved
 		case x.definition == nil:
 			after.Columns = append(after.Columns, layoutColumn{x.name, c.Type, c.Charset})
 		default:

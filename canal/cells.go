@@ -17,7 +17,7 @@ const versionsRead = 4
 // variant of a key, so it does not use DISTINCT: the server would treat "a" and "A" as equal.
 func (r *Reader) Cells(ctx context.Context, table string, columns []string, after string,
 	limit int) (cells []replicator.Cell, next string, err error) {
-	for next = after; len(cells) == 0 || next != "" && len(cells) < limit; { // the tables of a pattern, one after another
+	for next = after; len(cells) == 0 || next != "" && len(cells) < limit; { // for a pattern, one table after another
 		some, behind, err := r.cellsOf(ctx, table, columns, next, limit-len(cells))
 		if err != nil {
 			return nil, "", err

@@ -105,7 +105,7 @@ func (c *checker) unconnected(err error) {
 	}
 }
 
-// durability checks whether a crash of the server can leave transactions in the binlog that its tables lack.
+// durability checks whether a crash of the server can leave transactions in the binlog that the server's tables lack.
 func (c *checker) durability(ctx context.Context, db querier) {
 	const redo = "innodb_flush_log_at_trx_commit"
 	flush, err := variable(ctx, db, redo)
@@ -121,7 +121,7 @@ func (c *checker) durability(ctx context.Context, db querier) {
 // merged checks the columns of views that merge tables. A column that none of the tables has is a typing error. Columns
 // that another view requires are skipped, because the check of their table covers them.
 func (c *checker) merged(ctx context.Context, db *sql.Conn, srv server, s *Source) {
-	wanted, found := map[string][]string{}, map[string]bool{} // wanted: by column, the tables that may have it
+	wanted, found := map[string][]string{}, map[string]bool{} // wanted: tables that may have a column, by its name
 	for _, t := range s.cfg.Tables {
 		for _, name := range t.Columns {
 			found[name] = true
@@ -325,7 +325,7 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 	connect func(context.Context) (*sql.Conn, error)) {
 	shape, err := readSchema(ctx, db, &table)
 	if err != nil {
-		return // an earlier check reported it
+		return // an earlier check reported the error
 	}
 	if err := newColumnNames(&table, shape, connect).check(ctx); err != nil {
 		c.fail("table "+table.Name, describe(err), "correct the views")
@@ -337,9 +337,9 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 	w.schema.Store(shape)
 	x, err := newSelection(w)
 	if err != nil {
-		return // an earlier check reported it
+		return // an earlier check reported the error
 	}
-	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // on error, the table is too large
+	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // an error: the search took too long
 		c.warn("table "+table.Name,
 			fmt.Sprintf("rows spell key %s in several ways, and the source treats these as one key. Views show the "+
 				"newest row's spelling. Views that merge columns fail while their newest rows differ in spelling", key),

@@ -35,11 +35,11 @@ func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table
 	}
 	said := map[string]bool{}
 	for _, table := range all {
-		byID := map[string]string{"": table.Name} // the table of each lookup, by ID; "" is the table itself
+		byID := map[string]string{"": table.Name} // each lookup's joined table, by the lookup's ID; "": table itself
 		for _, l := range table.Lookups {
 			byID[l.ID] = l.Table
 			var columns []string
-			paths := map[string][]string{} // the columns that On compares with, by the lookup whose table has them
+			paths := map[string][]string{} // columns on the other side of On, by the ID of their table's lookup
 			for _, on := range l.On {
 				columns, paths[on.From] = append(columns, on.Column), append(paths[on.From], on.Path)
 			}

@@ -13,9 +13,9 @@ import (
 // width, or whether a DECIMAL is UNSIGNED.
 type columnType struct {
 	name     string   // as in information_schema: int, varchar, …
-	args     []string // 10 and 2 for DECIMAL(10, 2), the members of an ENUM
-	unsigned bool     // an unsigned integer
-	oldTime  bool     // a time with fractional digits in the format of MariaDB 5.3
+	args     []string // the arguments: 10 and 2 for DECIMAL(10, 2), the members for an ENUM
+	unsigned bool     // the type is an unsigned integer
+	oldTime  bool     // the type is a time with fractional digits in the format of MariaDB 5.3
 }
 
 // String returns the type as information_schema shows it.
@@ -90,8 +90,8 @@ func (r *typeReader) skip(keyword string) bool {
 	return false
 }
 
-// read reads the type that comes next. ok is false if it is unknown. national means that the type's name implies the
-// character set utf8.
+// read reads the type that comes next. ok is false if the type is unknown. national means that the type's name implies
+// the character set utf8.
 func (r *typeReader) read() (t columnType, national, ok bool) {
 	if r.at().quoted {
 		return t, false, false

@@ -28,8 +28,8 @@ const (
 // statement.
 type statement struct {
 	effect  effect
-	tables  []string // the watched tables that the statement concerns, by their names in the configuration
-	what    string   // what the statement did to the tables, for an error
+	tables  []string // the IDs of the watched tables that the statement concerns: see watched.id
+	what    string   // what the statement did to the tables, for error messages
 	empties bool     // with effectRows: the tables are empty after the statement
 
 	// How the statement changes the tables' columns.
@@ -81,7 +81,7 @@ func (p *statementParser) has(texts ...string) bool {
 	return slices.ContainsFunc(p.words, func(w word) bool { return slices.ContainsFunc(texts, w.is) })
 }
 
-// phrase reports whether the words appear in sequence anywhere.
+// phrase reports whether the words appear in sequence anywhere in the statement.
 func (p *statementParser) phrase(texts ...string) bool {
 	for i := range p.words {
 		all := true
@@ -315,7 +315,7 @@ func altering(tables []string, columns alteration) statement {
 	return statement{effect: effectAlter, tables: tables, columns: columns}
 }
 
-// behindName returns the words after the name of the table at i, including strings.
+// behindName returns the words after the table name that begins at word i. The result includes strings.
 func (p *statementParser) behindName(i int) []word {
 	_, _, i = p.tableAt(p.pastIfExists(i))
 	for p.at(i).is("WAIT") || p.at(i).is("NOWAIT") { // MariaDB's syntax
@@ -412,8 +412,8 @@ func (w word) isPart() bool {
 	}, strings.ToUpper(w.text))
 }
 
-// altered returns the watched tables that an ALTER TABLE concerns: the altered table, and tables that take part, such
-// as in EXCHANGE PARTITION.
+// altered returns the watched tables that an ALTER TABLE concerns: the altered table, and other tables that take part,
+// such as the one named in EXCHANGE PARTITION.
 func (p *statementParser) altered(i int) (tables []string) {
 	for ; i < len(p.words); i++ {
 		next := i + 1

@@ -27,10 +27,10 @@ type eventHandler interface {
 }
 
 // dump has the server send its binlog to h, until ctx is done or an error occurs. It reads the next event when h has
-// handled the last one. With heartbeat 0 the server sends the events that exist, and then ends the dump (io.EOF). Short
-// dumps use heartbeat 0, because an idle server notices only at its next heartbeat that the reader is gone. A hundred
-// such dumps would use up all connections. MariaDB would also delay each dump by 0.1 s for the previous one with the
-// same server id.
+// handled the previous one. With heartbeat 0 the server sends the events that exist, and then ends the dump (io.EOF).
+// Short dumps use heartbeat 0, because an idle server notices only at its next heartbeat that the reader is gone. A
+// hundred such dumps would use up all connections. MariaDB would also delay each dump by 0.1 s for the previous one
+// with the same server id.
 func (s *Source) dump(
 	ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, h eventHandler,
 ) error {
@@ -42,7 +42,7 @@ func (s *Source) dump(
 	}
 	defer c.Close()
 	err = handleAll(c, h)
-	if ctx.Err() == nil { // don't kill: the server may have restarted, and given the number to another connection
+	if ctx.Err() == nil { // no KILL: the server may have restarted and given this connection's number to another one
 		return err
 	}
 	s.kill(srv, c.GetConnectionID())
@@ -50,7 +50,7 @@ func (s *Source) dump(
 }
 
 func handleAll(c *client.Conn, h eventHandler) error {
-	in := newPackets(c.Conn.Conn) // bypasses go-mysql's buffer, which is empty before the first event
+	in := newPackets(c.Conn.Conn) // reads past go-mysql's buffer, which is empty before the first event
 	for {
 		packet, err := in.next()
 		switch {
@@ -154,7 +154,7 @@ func registration(id uint32, user string) []byte {
 	host, _ := os.Hostname() // only for display
 	b := append(make([]byte, packetHead), gomysql.COM_REGISTER_SLAVE)
 	b = binary.LittleEndian.AppendUint32(b, id)
-	for _, text := range []string{host, user, ""} { // the third is a password
+	for _, text := range []string{host, user, ""} { // the third text is the password
 		text = text[:min(len(text), 255)]
 		b = append(append(b, byte(len(text))), text...)
 	}

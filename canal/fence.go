@@ -51,15 +51,16 @@ import (
 // a scan, but not before the reader's start.
 type fence struct {
 	low   int64
-	lock  string // the clause of a locking read; "" if the fence itself waits for visibility
-	waits bool   // a locking read waits for the holder of a row's lock
+	lock  string // the clause that makes reads lock their rows; "" if all changes up to low are visible without locks
+	waits bool   // locking reads wait until other sessions unlock the rows
 }
 
 // settleTime is how long a scan waits for transactions that are in the binlog but not yet visible.
 const settleTime = time.Minute
 
-// fence returns a fence once everything that the tail has read is visible to queries. If the tail's transactions are
-// unknown, fence does the same as present.
+// fence returns a fence for a scan. Its lower bound (low) is never before the reader's start. On MySQL with GTIDs,
+// fence waits until queries see all transactions that the tail has read, and low is the end of the last one. If the
+// tail's transactions are unknown, fence does the same as present.
 func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	if r.server.flavor == gtid.MariaDB {
 		f = &fence{}
@@ -75,7 +76,7 @@ func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error
 	return r.present(ctx, conn)
 }
 
-// present returns a fence whose low is the binlog's current end, or later.
+// present returns a fence whose lower bound (low) is the binlog's current end, or later.
 func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	f = &fence{}
 	if f.low, err = r.end(ctx, conn); err != nil {
@@ -128,7 +129,7 @@ func (r *Reader) lockToRead(ctx context.Context, conn *sql.Conn, f *fence) error
 const settleRemedy = "set gtid_mode = ON, or performance_schema = ON and UPDATE performance_schema.setup_instruments " +
 	"SET enabled = 'YES' WHERE name = 'wait/lock/metadata/sql/mdl'"
 
-// waitingRows is how many rows a scan may lock at once if it waits for locks of other sessions.
+// waitingRows is how many rows a scan may lock at once if the scan waits for locks of other sessions.
 const waitingRows = 4
 
 // atMost returns n, but at most few if the read may wait while it holds locks.
@@ -150,7 +151,7 @@ func isHeld(err error) bool {
 const lockPatience = 30 * time.Second
 
 // untilFree repeats a read until no other session has locked its rows. Each attempt reads a quarter of the rows of the
-// last one, because few rows are sooner unlocked than many.
+// previous one, because few rows are sooner unlocked than many.
 func untilFree(ctx context.Context, rows int, read func(rows int) error) error {
 	delay := time.Millisecond
 	for late := time.Now().Add(lockPatience); ; rows = max(rows/4, 1) {
@@ -181,9 +182,9 @@ func (r *Reader) untilVisible(ctx context.Context, conn *sql.Conn, gtids string)
 	return nil
 }
 
-// visibleFrom returns a log position, at from or later, up to which queries on MariaDB see everything: the log position
-// that a consistent snapshot names. The snapshot itself is not read, because it may lack rows. If another table has
-// since replaced a watched one, as gh-ost does, the snapshot may lack rows that were copied earlier.
+// visibleFrom returns a log position, at or after from, up to which queries on MariaDB see everything. It is the log
+// position that a consistent snapshot names. The snapshot itself is not read, because it may lack rows. If another
+// table has since replaced a watched one, as gh-ost does, the snapshot may lack rows that were copied earlier.
 func (r *Reader) visibleFrom(ctx context.Context, conn *sql.Conn, from int64) (int64, error) {
 	for late := time.Now().Add(settleTime); ; {
 		low, err := r.snapshot(ctx, conn)

@@ -17,20 +17,20 @@ const maxHistory = 4096
 // end builds no strings: the server UUIDs of GTIDs are indexes into names, and a GTID set is built only on request.
 type history struct {
 	mu    sync.Mutex
-	at    end       // the latest end that was requested
+	at    end       // the latest end that a caller of Position requested
 	base  *gtid.Set // all transactions up to at
 	gtids bool      // the server uses GTIDs, so base is known
 	maria bool
-	ends  []end // after at, ascending
-	// the position after the last delivered rows; it counts only while their transaction has not ended
+	ends  []end // the ends after at, ascending
+	// the position after the last delivered rows; used only while the transaction of these rows has not ended
 	open end
 	seen end // the start of the binlog's latest file when a query last found rows
-	// the executed transactions when a query last found rows; nil once a position includes them
+	// the transactions that were executed when a query last found rows; nil once a position includes all of them
 	queried *gtid.Set
 	names   []sid
 	ids     map[sid]int32
 
-	highest   *gtid.Set   // MariaDB: the highest number read in each domain, with its server; may lack peak
+	highest   *gtid.Set   // MariaDB: the highest number read in each domain, and its writer; may lack peak
 	peak      gtidRun     // the highest number of the domain that was read last; empty if highest includes it
 	forked    atomic.Bool // see token.Forked
 	anonymous bool        // see token.Anonymous; describes the transactions up to the last delivered rows
@@ -44,12 +44,12 @@ type end struct {
 	file  fileName
 	pos   int64
 	born  uint32
-	event event // the event that ends there
+	event event // the event that ends at pos
 	order int64
 
 	anonymous bool // the transaction has no GTID
 
-	last gtidRun   // the transaction that ends there, and the merged ends' transactions if all form one run
+	last gtidRun   // the transaction that ends at pos, and those of merged ends if all form one run
 	more []gtidRun // the transactions of merged ends that don't fit into last
 }
 
@@ -113,7 +113,7 @@ func (h *history) add(e end) {
 
 // judge checks the number of a MariaDB transaction: if it is not higher than an earlier number of another server, the
 // histories have forked (token.Forked). judge must run for each transaction read, because merging ends keeps only the
-// last one. Most transactions have the same writer as the one before, and need no map look-up.
+// last transaction. Most transactions have the same writer as the previous one, and need no map look-up.
 func (h *history) judge(r gtidRun) {
 	if !h.maria || r.last == 0 {
 		return
@@ -145,7 +145,7 @@ func (h *history) handOut(e end) {
 }
 
 // see is called after a query has found rows. further is the start of the binlog's latest file (zero: unchanged).
-// executed has the transactions that were executed at that moment (nil: unknown).
+// executed has the server's executed transactions at the time of the call (nil: unknown).
 func (h *history) see(further end, executed *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,7 +155,7 @@ func (h *history) see(further end, executed *gtid.Set) {
 	h.queried = joined(h.queried, executed)
 }
 
-// shownByQueries returns the transactions that were executed when a query last found rows; nil if before includes them.
+// shownByQueries returns the transactions executed when a query last found rows; nil if before includes all of them.
 func (h *history) shownByQueries(before *gtid.Set) *gtid.Set {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,8 +172,8 @@ func (h *history) file() int64 {
 	return max(h.at.file.number, h.open.file.number, h.seen.file.number)
 }
 
-// read returns the latest position up to which anything was delivered, and the transactions since the last requested
-// end. anonymous reports whether some of them have no GTID: see token.Anonymous.
+// read returns the latest position up to which anything was delivered, and the transactions after the last requested
+// end. anonymous says whether the last of these transactions has no GTID: see token.Anonymous.
 func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -219,7 +219,8 @@ func (h *history) merge() {
 	h.ends = kept
 }
 
-// one joins two runs into one, if possible. Runs of one writer usually fit, and then need no list.
+// one joins two runs into one, if possible. Consecutive runs of one writer usually fit into one run, so they need no
+// list.
 func (h *history) one(a, b gtidRun) (run gtidRun, ok bool) {
 	switch {
 	case a.last == 0:
@@ -262,7 +263,8 @@ func (h *history) join(runs []gtidRun) []gtidRun {
 	return out
 }
 
-// upTo drops all ends up to order. It returns the latest of them, with the transactions before it (nil: unknown).
+// upTo drops all ends up to the log position order. It returns the last end that was dropped so far, and the
+// transactions up to that end (nil: unknown).
 func (h *history) upTo(order int64) (end, *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -286,8 +288,8 @@ func (h *history) upTo(order int64) (end, *gtid.Set) {
 	return h.at, h.base
 }
 
-// latest returns the latest end and the transactions before it, without dropping ends. The set is nil if it is unknown,
-// or if some transactions have no GTID.
+// latest returns the latest end's log position (as a number) and the transactions up to there, without dropping ends.
+// before is nil if the transactions are unknown, or if the last of them has no GTID (token.Anonymous).
 func (h *history) latest() (order int64, before *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -308,7 +310,8 @@ func (h *history) latest() (order int64, before *gtid.Set) {
 	return order, before
 }
 
-// handedOut returns the latest end, and all transactions that rows were delivered from (nil: unknown).
+// handedOut returns the latest end's log position (as a number), and all transactions of which rows were delivered
+// (nil: unknown).
 func (h *history) handedOut() (order int64, before *gtid.Set) {
 	order, before = h.latest()
 	h.mu.Lock()

@@ -39,7 +39,7 @@ func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replica
 			continue
 		}
 		t, shape, err := s.shapeOf(ctx, conn, srv, t)
-		if replicator.IsFatal(err) { // the table does not exist; opening it reports that
+		if replicator.IsFatal(err) { // the table does not exist; opening the table reports that
 			continue
 		}
 		if err != nil {
@@ -82,7 +82,7 @@ func (s *Source) SameKeys(ctx context.Context, names []string) error {
 		}
 		for i, a := range keys {
 			if i >= len(own) || a == nil || own[i] == nil {
-				continue // compiling the views or opening the table reports it
+				continue // compiling the views or opening the table reports the missing column
 			}
 			if b := own[i]; !a.sameKeys(b) {
 				return fmt.Errorf("%w: column %s.%s is %s, and column %s.%s is %s", replicator.ErrOtherKeys,
@@ -112,7 +112,7 @@ func (c *declaredColumn) sameKeys(other *declaredColumn) bool {
 }
 
 // identity describes the table's cells and versions (replicator.Source). It is "" if a column is missing; reading the
-// table reports that.
+// table reports the missing column.
 func (s *schema) identity(t *replicator.Table) string {
 	versions := "p" // the log position is the version
 	if t.Version != "" && !s.single(t) {

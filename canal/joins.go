@@ -90,7 +90,7 @@ func sizeOf(rows []*replicator.Row) (size int64) {
 
 // joinedChunk records where a chunk of a scan can be cut, if its rows and their joined rows take too many bytes.
 type joinedChunk struct {
-	next   []string // the chunk's Next after each row
+	next   []string // by row: the chunk's Next if the chunk is cut after the row
 	passed []int
 }
 
@@ -101,7 +101,7 @@ func (c *joinedChunk) note(next string, passed int) {
 }
 
 // join reads the joined rows of a chunk's rows: first for one row, then for more and more at a time. It cuts the chunk
-// when the rows have this many bytes; 0 means never.
+// when the rows read so far, with their joined rows, have at least this many bytes; 0 means never.
 func (c *joinedChunk) join(chunk *replicator.Chunk, bytes int64, join func([]*replicator.Row) error) error {
 	size := int64(0)
 	for from, n := 0, 1; from < len(chunk.Rows); n = min(2*n, newestBatch) {
@@ -128,8 +128,8 @@ type joining struct {
 	order  []string    // for ORDER BY
 
 	wanted [][]any                   // values of the On columns, each combination once
-	at     map[replicator.Key]int    // the index in wanted
-	rows   map[int][]*replicator.Row // by index in wanted: the rows that get the found rows
+	at     map[replicator.Key]int    // indexes in wanted, by the values as a key
+	rows   map[int][]*replicator.Row // by index in wanted: the rows that get the joined rows found for these values
 }
 
 func (r *Reader) newJoining(own *watched, l *replicator.Lookup) (*joining, error) {
@@ -292,7 +292,7 @@ func (x *selection) isNewest() string {
 	if x.single {
 		return "TRUE"
 	}
-	// The outer table has no alias, because the select list and other conditions name its columns without one.
+	// The outer table has no alias, because the select list and other conditions name its columns without an alias.
 	own := sqlname.Quote(x.t.Database) + "." + sqlname.Quote(x.t.Table.Table) + "."
 	newer, older := "`newer`.", own
 	var same []string

@@ -59,15 +59,15 @@ func (k *keptLayouts) find(ctx context.Context, digest string) (*layout, error) 
 	return nil, nil
 }
 
-// digestAt is the digest of a layout, and a position at which the table had it.
+// digestAt is a layout's digest, and a log position (as a number) at which the table had this layout.
 type digestAt struct {
 	digest string
 	order  int64
 }
 
 // layoutOf returns the digest of the table's layout at the token's position. If the reader that saved this position did
-// not read the table, layoutOf returns the digest at the first later position (t.others) whose reader did. known is
-// false if that position has no layout.
+// not read the table, layoutOf returns the digest at the first later position (t.others) whose reader read it. known is
+// false if the layout there is unknown.
 func (t token) layoutOf(table string) (at digestAt, known bool) {
 	lowest := int64(math.MaxInt64)
 	for _, p := range append([]token{t}, t.others...) {
@@ -85,7 +85,7 @@ func (t token) layoutOf(table string) (at digestAt, known bool) {
 	return at, at.digest != ""
 }
 
-// latest returns the current end of the binlog, with the layout of each table there. It reads everything in one
+// latest returns the current end of the binlog, with the layout that each table has there. It reads everything in one
 // transaction, which blocks changes of the tables' columns until the end is known. A table that can't be read gets no
 // layout, because opening the table reports the reason.
 func (s *Source) latest(ctx context.Context, conn *sql.Conn, srv server) (t token, err error) {

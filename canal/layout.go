@@ -118,7 +118,7 @@ func (l *layout) fits(m *binlog.TableMap, sets binlog.Charsets) error {
 	for i, c := range l.Columns {
 		t, ok := declaredType(c.Type)
 		if !ok {
-			continue // values of the column are not read
+			continue // the column's values are not read
 		}
 		charset := c.Charset
 		if charset == unknownCharset {

@@ -23,25 +23,25 @@ import (
 // (replicator.Handler.Unlogged). The handler is also told if a derived layout turns out wrong.
 type layouts struct {
 	mu sync.Mutex
-	of map[string]*track // by the table's name in the configuration
+	of map[string]*track // by the table's ID (watched.id); for a pattern, by its configured name
 
-	settles int64 // the lowest position at which some layout becomes certain; MaxInt64: none
+	settles int64 // the lowest log position (as a number) at which some layout becomes certain; MaxInt64: none
 }
 
-// track is one table's layout along the log.
+// track holds the layouts of one table along the log.
 type track struct {
-	along []layoutFrom // in the order of the log; the first one applies from the beginning
+	along []layoutFrom // the layouts up to the last position read, in log order; the first applies from the log's start
 
-	// Layouts that are certain at positions not yet read, in the order of the log. The last one is from
+	// Layouts that are certain at positions not yet read, in the order of the log. The last one was read from
 	// information_schema.
 	ahead []layoutFrom
 
-	derived bool   // rows were decoded since the last certain layout
+	derived bool   // rows were decoded after the latest position with a certain layout
 	told    bool   // the handler was told that rows are skipped until the layout is certain
 	misfit  string // digest of a certain layout that did not fit a table map
 }
 
-// layoutFrom is a layout and the order from which it applies; a nil layout is unknown.
+// layoutFrom is a layout, and the log position (as a number) from which it applies. A nil layout is unknown.
 type layoutFrom struct {
 	order  int64
 	layout *layout
@@ -49,8 +49,9 @@ type layoutFrom struct {
 
 func newLayouts() *layouts { return &layouts{of: map[string]*track{}, settles: math.MaxInt64} }
 
-// open begins a table's track at the start of reading. certain has the layouts that are known at the start or at later
-// positions.
+// open starts tracking a table at the log position start. certain lists the layouts known for sure, each with the log
+// position from which it applies. A layout from start or earlier becomes the current one. The others are kept for
+// later.
 func (l *layouts) open(name string, start int64, certain []layoutFrom) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +69,8 @@ func (l *layouts) open(name string, start int64, certain []layoutFrom) {
 	l.setSettles()
 }
 
-// unknown reports whether a table's layout is unknown where reading begins and at all later positions.
+// unknown reports whether the only known layout of a table is the current one, from information_schema, and the layout
+// where reading begins is unknown.
 func (l *layouts) unknown(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +78,8 @@ func (l *layouts) unknown(name string) bool {
 	return t.at() == nil && len(t.ahead) == 1
 }
 
-// known records that a table has its current columns from a position on, which is at or after the start of reading.
+// known records that a table has its current columns from the log position from on. start is where reading begins, and
+// from is not before start.
 func (l *layouts) known(name string, from, start int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +100,7 @@ func (l *layouts) setSettles() {
 	}
 }
 
-// settled records which tables a pattern matches from an order on.
+// settled records which tables a pattern matches from the log position order on.
 func (l *layouts) settled(name string, order int64, members *layout) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +110,7 @@ func (l *layouts) settled(name string, order int64, members *layout) {
 // at returns the table's layout at the last position read; nil if unknown.
 func (t *track) at() *layout { return t.along[len(t.along)-1].layout }
 
-// from records a layout that applies from an order on.
+// from records a layout that applies from the log position order on.
 func (t *track) from(order int64, x *layout) {
 	t.along = append(t.along, layoutFrom{order, x})
 }
@@ -119,11 +122,11 @@ func (l *layouts) current(name string) *layout {
 	return l.of[name].at()
 }
 
-// due reports whether some layout becomes certain at or before an order.
+// due reports whether some layout becomes certain at or before the log position order.
 func (l *layouts) due(order int64) bool { return order >= l.settles }
 
-// settle applies the layouts that are certain at an order. It returns the tables whose rows were decoded with a wrong
-// layout before.
+// settle applies the layouts that are certain at the log position order. It returns the tables whose rows were decoded
+// with a wrong layout before that position.
 func (l *layouts) settle(order int64) (wrong []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,9 +144,9 @@ func (l *layouts) settle(order int64) (wrong []string) {
 	return wrong
 }
 
-// altered records a statement's effect on a table's layout, and returns the new layout. The statement ends at order.
-// behind computes the new layout from the old one; told says whether rows of the table are skipped. reread reports
-// whether the table's columns must be read from the server again.
+// altered records a statement's effect on a table's layout, and returns the new layout. The statement ends at the log
+// position order. behind computes the new layout from the old one; its argument told says whether rows of the table are
+// skipped. reread reports whether the table's columns must be read from the server again.
 func (l *layouts) altered(
 	name string, order int64, behind func(before *layout, told bool) *layout,
 ) (after *layout, reread bool) {
@@ -157,7 +160,7 @@ func (l *layouts) altered(
 	return after, len(t.ahead) == 0
 }
 
-// await records a table's current columns, which were read together with the log's end at order.
+// await records a table's current columns. They were read together with the log's end, which is the log position order.
 func (l *layouts) await(name string, now *layout, order int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,9 +193,9 @@ func (l *layouts) passOver(name string) bool {
 	return tell
 }
 
-// unfit records that a table map at order does not fit the table's layout, which is unknown from there on. reread
-// reports whether the table's columns must be read from the server again. certain reports that they were already read
-// again for the same mismatch, and have not changed.
+// unfit records that a table map at the log position order does not fit the table's layout. From there on the layout is
+// unknown. reread reports whether the table's columns must be read from the server again. certain reports that the
+// columns were already read again for the same mismatch, and have not changed.
 func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,13 +214,13 @@ func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
 	return reread, false
 }
 
-// digests returns the digest of each table's layout at order; "" for unknown layouts.
+// digests returns the digest of each table's layout at the log position order; "" for unknown layouts.
 func (l *layouts) digests(order int64) map[string]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	digests := make(map[string]string, len(l.of))
 	for name, t := range l.of {
-		if nameOf(name) != name { // skip the single tables of a pattern, because each start lists them again
+		if nameOf(name) != name { // skip the single tables of a pattern, because each start of reading lists them again
 			continue
 		}
 		digests[name] = t.layoutAt(order).digest()
@@ -236,7 +239,7 @@ func (t *track) layoutAt(order int64) (at *layout) {
 	return at
 }
 
-// forget drops everything that only matters before order.
+// forget drops everything that only matters before the log position order.
 func (l *layouts) forget(order int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// openMembers finds the tables of a pattern that the start position does not know. Their rows are skipped (pending).
+// openMembers finds the tables of a pattern that the start position does not list. The rows of these tables are
+// skipped: see pending.
 func (r *Reader) openMembers(ctx context.Context, t token, p *pattern) error {
 	p.now, p.end = p.membersNow(), r.skipEnd
 	was := p.now
@@ -59,15 +60,15 @@ func (t tables) pending(w *watched) bool {
 	return p != nil && p.pending[w.id]
 }
 
-// made records that a table was created at this position, so that the log has all of its rows.
+// made records that a table was created at the current log position, so that the log has all of its rows.
 func (t tables) made(id string) {
 	if p := t.pattern(nameOf(id)); p != nil {
 		delete(p.pending, id)
 	}
 }
 
-// settleMembers marks each pattern's members as known, once reading has reached the end that the log had at the start.
-// It reports the patterns whose members differ from those at the saved position.
+// settleMembers marks each pattern's members as known, once reading has passed p.end, where the log ended when the
+// reader was opened. It reports the patterns whose members differ from those at the saved position.
 func (s *stream) settleMembers(order int64) error {
 	for _, p := range s.tables.patterns {
 		if !p.unsettled || order < p.end {
@@ -125,8 +126,8 @@ func (r *Reader) newestOfSeveral(ctx context.Context, conn *sql.Conn, l *look, p
 	return nil
 }
 
-// newestAtOnce is newest for one of many tables, which has only a few of the cells. If the table has one row per cell,
-// one SELECT asks for all of them.
+// newestAtOnce does the same as newest, for a pattern's table, which has only a few of the wanted cells. If the table
+// has one row per cell, one SELECT reads all of these cells.
 func (x *selection) newestAtOnce(ctx context.Context, db querier, l *look, wanted []int) error {
 	if !x.single || len(wanted) == 1 {
 		return x.newest(ctx, db, l, wanted)
@@ -190,16 +191,16 @@ func (c *declaredColumn) reference() string {
 // memberPlace is where a scan continues. The scan of a pattern continues in one of its tables.
 type memberPlace struct {
 	x       *selection
-	after   string // where the scan continues in the table
+	after   string // where the scan continues in the table of x
 	several bool
 	id      string
-	next    string // the ID of the following table; "": this is the last one
+	next    string // the ID of the following table; "": the table of x is the last
 }
 
-// inMember begins the text that says where a pattern's scan continues: in which table, and where in it.
+// inMember begins the text that says where a pattern's scan continues. A table and a place in that table follow.
 const inMember = "in "
 
-// at finds the table in which a scan continues; nil if that table and all following ones are gone.
+// at finds the table in which a scan continues; nil if that table and all tables after it are gone.
 func (r *Reader) at(table, after string) (*memberPlace, error) {
 	all, err := r.selections(table)
 	if err != nil {

@@ -48,7 +48,7 @@ func (c *declaredColumn) tellsAll() bool {
 		strings.HasSuffix(c.collation, "_nopad_bin")
 }
 
-// of returns the name for a value: its cell's Column.
+// of returns the cell name (Cell.Column) for a value of the column.
 func (n *columnNames) of(ctx context.Context, text string) (string, error) {
 	if n == nil {
 		return text, nil
@@ -105,7 +105,7 @@ func plainer(text string) []string {
 	return []string{norm.NFC.String(bare), small, trimmed}
 }
 
-// first returns the first candidate that the server treats as equal to text; text itself if there is none.
+// first returns the first candidate that the server treats as equal to text; text itself if it treats none as equal.
 func (n *columnNames) first(ctx context.Context, text string, candidates []string) (string, error) {
 	var terms []string
 	var args []any
@@ -138,8 +138,8 @@ func (n *columnNames) first(ctx context.Context, text string, candidates []strin
 	return text, nil
 }
 
-// given lists the names that come from views and would differ without them. Such a name also changes the cells of views
-// that read all values of the column.
+// given lists the names that views give to values, if the values would have other names without the views. Such a name
+// also changes the cells of views that read all values of the column.
 func (n *columnNames) given(ctx context.Context) (string, error) {
 	if n == nil {
 		return "", nil

@@ -82,13 +82,13 @@ type look struct {
 	fence *fence
 	cells []replicator.Cell
 	rows  []*replicator.Row // one for each cell
-	done  int               // how many cells, from the first, are completely read
-	size  int64             // the size of these cells' rows
-	bytes int64             // the wanted size; 0: read all
+	done  int               // how many cells, counted from the first, are completely read
+	size  int64             // the total size of the rows of the first done cells
+	bytes int64             // the total size at which the call stops; 0: read all cells
 
 	// For the cells of the current query:
-	read  int   // rows read
-	taken int64 // size of these rows
+	read  int   // the number of rows read
+	taken int64 // the total size of the rows read
 }
 
 func (l *look) full() bool { return l.bytes > 0 && l.size+l.taken >= l.bytes }
@@ -137,7 +137,7 @@ func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) err
 	return nil
 }
 
-// joined returns the cells' tables, without the tables that have no joins.
+// joined returns those of the cells' tables that have joins.
 func (r *Reader) joined(cells []replicator.Cell) (tables []*watched) {
 	for _, c := range cells {
 		if w := r.tables.one(c.Table); w != nil && len(w.Lookups) > 0 && !slices.Contains(tables, w) {
@@ -178,7 +178,7 @@ func (x *selection) newest(ctx context.Context, db querier, l *look, wanted []in
 				return errChunkFull
 			}
 			row, err := x.row(ctx, values, l.fence.low, time.Now())
-			// If the row has another cell, its key was changed after the statement began.
+			// If the row belongs to another cell, the row's key was changed after the statement began.
 			if err == nil && n >= 0 && n < len(wanted) && row.Cell == l.cells[wanted[n]] {
 				l.put(wanted[n], row)
 			}
@@ -254,8 +254,8 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	if err != nil {
 		return "", nil, x.t.fatal(fmt.Errorf("table %s: a cell's key: %w", x.t.Name, err))
 	}
-	// The sink may hold cells with an older form of the key, from before the configuration changed. The table has no rows
-	// for them.
+	// The sink may hold cells with an older form of the key, from before the configuration changed. The table has no
+	// rows for these cells.
 	if len(key) != len(x.key) {
 		return "FALSE", nil, nil
 	}

@@ -16,8 +16,8 @@ import (
 // go-mysql's own syncer copies each packet twice and allocates five objects for it. Here an event stays in the read
 // buffer: see docs/adr/0017.
 type packets struct {
-	in       *bufio.Reader // with a buffer of the constant large
-	sequence uint8         // expected number of the next packet
+	in       *bufio.Reader // its buffer has the size of the constant large
+	sequence uint8         // the expected number of the next packet
 	used     int           // length of the last packet, at the beginning of the buffer
 }
 

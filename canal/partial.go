@@ -30,11 +30,11 @@ type imageParts struct {
 // imagePart says which columns a row image has.
 type imagePart struct {
 	present []byte // a bit for each column
-	n       int    // number of bits that are set
-	diffs   bool   // the image begins with a list of the JSON columns for which it holds only differences
+	n       int    // the number of bits set in present
+	diffs   bool   // the image begins with a list of the JSON columns for which the image holds only differences
 }
 
-// partOf describes the columns that are present; nil if the images have all n columns.
+// partOf returns the imagePart for the columns in present; nil if the images have all n columns.
 func partOf(present []byte, n int, diffs bool) *imagePart {
 	part := &imagePart{present: present, diffs: diffs}
 	for i := range n {
@@ -116,7 +116,7 @@ func (p *plan) count(kind binlog.Kind) (n int) {
 	return n
 }
 
-// inherit copies the columns that an UPDATE did not set from its before image.
+// inherit fills in the columns that an UPDATE did not set, with their values in the before image.
 func (img *image) inherit(before *image) {
 	for i, lacks := range img.lacks {
 		if lacks == lacksValue && before.has(i) {
@@ -137,7 +137,7 @@ func (p *plan) whole(img *image) bool {
 }
 
 // untold returns the name of a column of the cell (key or column role) that a row's first image lacks. It returns "" if
-// the image has them all. An after image then inherits them, so it has the cell, too.
+// that image has all of them. An after image then takes these columns from the before image, so it names the cell, too.
 func (p *plan) untold(part *imagePart) string {
 	if part == nil {
 		return ""

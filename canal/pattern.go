@@ -68,7 +68,7 @@ func (s *schema) constant(name string) int {
 	return slices.IndexFunc(s.constants, func(c constant) bool { return strings.EqualFold(c.Name, name) })
 }
 
-// constantPlace converts a constant's index to the negative number that represents it in roles, and back.
+// constantPlace converts a constant's index to the negative number that roles has for the constant, and back.
 func constantPlace(i int) int { return -2 - i }
 
 func (s *schema) names() []string {
@@ -255,7 +255,7 @@ func membersChanged(name string, why error) error {
 	return replicator.OfTable(name, fmt.Errorf("table %s: %w: %s", name, replicator.ErrOtherTables, why.Error()))
 }
 
-// pattern returns the pattern with a configured name; nil if no pattern has it.
+// pattern returns the pattern with a configured name; nil if no pattern has that name.
 func (t tables) pattern(name string) *pattern {
 	for _, p := range t.patterns {
 		if p.Name == name {

@@ -39,7 +39,7 @@ func (s *stream) payload(ctx context.Context, h binlog.Header, body []byte, plac
 	if c.Bad {
 		return errPayload
 	}
-	if s.silent() { // skip it undecoded: a payload is always a whole transaction
+	if s.silent() { // skip the payload undecoded, because it is always a whole transaction
 		return s.endTransaction()
 	}
 	in, err := s.inflater(method, data)

@@ -27,23 +27,24 @@ type plan struct {
 	columns []binlog.Column
 	wanted  []bool
 	roles
-	rowEnd  int   // the end time of a system-versioned row; -1: the table is not versioned
-	primary []int // columns of the primary key; nil: rows can't be looked up by it
-	oldTime int   // the first time column in the older format; -1: none
+	rowEnd  int   // the index of the column with a system-versioned row's end time; -1: the table is not versioned
+	primary []int // indexes of the primary key's columns; nil: rows can't be looked up by that key
+	oldTime int   // the index of the first time column in the older format; -1: none
 
 	refers []reference // the columns by which other tables' rows are joined with these rows
 
-	// lookups caches values of the column role by their raw bytes. A table has few of them, so its rows share the
-	// strings.
+	// lookups caches values of the column role by their raw bytes. The column has few different values, so its rows
+	// share the strings.
 	lookups map[string]columnValue
 
-	constants []constant // the columns that identify a pattern's table; roles has numbers below -1 for them
+	constants []constant // $database and $table of a pattern's table; roles has numbers below -1 for these columns
 
 	keys replicator.KeyBuilder
 	pad  []byte // room to pad a BINARY key with zero bytes
 }
 
-// columnValue is a value of the column role: in name the cell's column (columnNames), in as the row's own variant.
+// columnValue is a value of the column role: name is the cell's Column (see columnNames), as is the text in the row
+// itself.
 type columnValue struct{ name, as string }
 
 const maxLookups = 1000
@@ -76,8 +77,8 @@ func newPlan(t *watched, body []byte, m *binlog.TableMap, l *layout, charsets bi
 	return p, p.sameKeys(s)
 }
 
-// sameKeys fails if the type of a key column changed after these rows were written: their keys no longer match the
-// table's.
+// sameKeys fails if the type of a key column changed after these rows were written. The rows' keys then no longer match
+// the table's current keys.
 func (p *plan) sameKeys(s *schema) error {
 	for _, i := range p.key {
 		if i < 0 {
@@ -93,7 +94,8 @@ func (p *plan) sameKeys(s *schema) error {
 	return nil
 }
 
-// learn finds out the character sets of the needed columns. It must be called before rows are read.
+// learn reads the character set tables that the needed columns require from the server. It must be called before rows
+// are read.
 func (p *plan) learn(ctx context.Context, charsets binlog.Charsets) error {
 	for i := range p.columns {
 		if !p.wanted[i] {
@@ -128,7 +130,7 @@ func (p *plan) assign(s *schema) error {
 				"is wrong. Restore the column or correct the configuration", name, role, nearest.Close(name, names))}
 		}
 		p.wanted[i] = true
-		if err := p.columns[i].Problem; err != nil && role != "" { // one that only "*" requests is left out
+		if err := p.columns[i].Problem; err != nil && role != "" { // a column only requested by "*" is left out
 			return -1, fmt.Errorf("column %s (%s): %w", name, role, err)
 		}
 		return i, nil
@@ -239,7 +241,7 @@ func (p *plan) cell(ctx context.Context, img *image) (replicator.Cell, error) {
 	return cell, err
 }
 
-// columnValue returns the row's value of the column role; an empty one if it is NULL.
+// columnValue returns the row's value of the column role; an empty columnValue if the column is NULL.
 func (p *plan) columnValue(ctx context.Context, img *image) (columnValue, error) {
 	raw := img.values[p.column]
 	if raw == nil {

@@ -24,9 +24,9 @@ type token struct {
 	Loose bool `json:"loose,omitempty"`
 
 	// Forked: on MariaDB, the log has a transaction whose sequence number is not above that of an earlier transaction
-	// of the same domain from another server. That other server had written a transaction that the rest did not get
-	// before it became their replica. GTID names only the last transaction, and a server that has this one may lack the
-	// other.
+	// of the same domain from another server. That other server had written a transaction that the other servers never
+	// got, and then became their replica. GTID names only the last transaction of a domain. A server that has this last
+	// transaction may lack the other server's transaction.
 	Forked bool `json:"forked,omitempty"`
 
 	// Anonymous: on MySQL, the last transaction that was read had no GTID, or new transactions get none (gtid_mode =
@@ -39,7 +39,7 @@ type token struct {
 	Skip bool `json:"skip,omitempty"`
 
 	// Read says how far the log had been read when the position was made. A sink may already have some of the changes
-	// between. So a server that lacks them can't be the source.
+	// between the position and there. So a server that lacks these changes can't be the source.
 	Read *read `json:"read,omitempty"`
 
 	// Run identifies the run of the program that made the position. Only for this run is Read complete. A later run,
@@ -50,7 +50,7 @@ type token struct {
 	// nil if no table's layout is known.
 	Layouts map[string]string `json:"layouts,omitempty"`
 
-	others []token // the tokens of all start positions; reading begins at this one, the earliest
+	others []token // the tokens of all start positions; reading begins at this token's position, the earliest
 }
 
 // read is how far the log was read beyond a position. It has a log position, which may be inside a transaction, and the
@@ -138,7 +138,7 @@ func Describe(text string) string {
 	return t.String() + " " + t.GTID
 }
 
-// Server names the server of a position's token; "" if it names none.
+// Server names the server of a position's token; "" if the token names none.
 func Server(text string) string {
 	var t token
 	_ = json.Unmarshal([]byte(text), &t) // a text that isn't a token names no server

@@ -17,7 +17,7 @@ import (
 // up by its primary key. If the row is gone, or its key may have changed, the table is reported as changed without a
 // log (ErrUnlogged).
 
-// primaryOf returns the primary key's columns; nil if rows can't be looked up by them.
+// primaryOf returns the indexes of the primary key's columns; nil if rows can't be looked up by that key.
 func (p *plan) primaryOf(s *schema) []int {
 	var at []int
 	for _, name := range s.primary {

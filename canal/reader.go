@@ -32,10 +32,10 @@ type Reader struct {
 	stream   *stream
 	layouts  *layouts
 	loose    string // the GTIDs of a Loose start position (token.Loose), until reading completes the set; "": none
-	skipEnd  int64  // the binlog's end when the reader was opened; transactions to skip are before it
+	skipEnd  int64  // the binlog's end when the reader was opened; all transactions to skip are before this end
 
 	before atomic.Pointer[gtid.Set] // the transactions before start; nil until they are known
-	looked atomic.Int64             // the average size of the rows in the last call of Newest; 0: unknown
+	looked atomic.Int64             // the average size of a row in the last query of Newest; 0: unknown
 
 	mu sync.Mutex // guards the encoding of positions
 }
@@ -100,7 +100,7 @@ func (r *Reader) prepareTable(ctx context.Context, t token, w *watched) error {
 }
 
 // openLayouts finds out a table's column order at the start position and now, because the binlog may not name columns.
-// If the position is from another server, where the order may differ, only the order of now counts.
+// If the position is from another server, where the order may differ, only the current order is used.
 func (r *Reader) openLayouts(ctx context.Context, t token, w *watched) error {
 	now := w.schema.Load().layout()
 	if err := r.source.layouts.keep(ctx, now); err != nil {
@@ -121,7 +121,7 @@ func (r *Reader) openLayouts(ctx context.Context, t token, w *watched) error {
 	return nil
 }
 
-// newStream decides where in its binlog the server starts sending, and what the reader drops at the start.
+// newStream decides where the server starts sending its binlog, and which changes the reader drops at the start.
 func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error) {
 	p := r.place
 	s := &stream{
@@ -151,9 +151,9 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 			r.loose = t.GTID
 		}
 	}
-	// Positions in the protocol have 32 bits, so reading starts at the file's beginning if the position is larger. It
-	// also does if the event that ends at the position is unknown, because later checks of the position need this
-	// event.
+	// Positions in the protocol have 32 bits, so reading starts at the file's beginning if the position is larger.
+	// Reading also starts there if the event that ends at the position is unknown, because later checks of the position
+	// need this event.
 	if p.pos >= 1<<32 || p.pos > 4 && p.event.unknown() {
 		s.until = p.pos
 	}
@@ -232,7 +232,7 @@ func (r *Reader) beforeStart(ctx context.Context, db querier) (*gtid.Set, error)
 // Start returns the position at which reading begins.
 func (r *Reader) Start() replicator.Position { return r.start }
 
-// Position returns the latest end of a transaction at or before order.
+// Position returns the latest end of a transaction at or before the log position order.
 func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -249,14 +249,14 @@ func (r *Reader) Position(order int64) replicator.Position {
 	t.Read, t.Anonymous = r.readBeyond(e, gtids)
 	t.Forked = r.place.forked || r.history.forked.Load()
 	p, err := t.position()
-	if err != nil { // can't fail: its parts were checked before
+	if err != nil { // can't fail: the token's parts were checked before
 		return r.start
 	}
 	return p
 }
 
-// readBeyond returns how far this reader or an earlier one has read beyond a position; nil if not beyond it. anonymous
-// reports whether transactions without a GTID were read there.
+// readBeyond returns how far this reader or an earlier one has read beyond a position; nil if neither has read beyond
+// it. anonymous says whether the last transaction read has no GTID: see token.Anonymous.
 func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
 	at, further, anonymous := r.history.read()
 	if notAllIn(r.place.beyond, before) {
@@ -293,7 +293,7 @@ func notAllIn(set, before *gtid.Set) bool {
 // File returns the number of the latest file whose rows were delivered.
 func (r *Reader) File() int64 { return r.history.file() }
 
-// Locate formats an order as FILE:POS.
+// Locate formats a log position, given as a number, as FILE:POS.
 func (r *Reader) Locate(order int64) string {
 	_, number, address := splitOrder(order)
 	return fmt.Sprintf("%s:%d", r.place.file.withNumber(number), address)

@@ -17,7 +17,7 @@ import (
 type referring struct {
 	table  string // the table that has the Lookup
 	lookup string
-	on     []string // columns of the watched table
+	on     []string // the columns of the watched table that the Lookup compares
 }
 
 // linkLookups records for each joined table the lookups that find its rows.
@@ -27,7 +27,7 @@ func (t tables) linkLookups() {
 		for _, l := range own.Lookups {
 			joined := t.one(l.Table)
 			if joined == nil {
-				continue // an earlier check reported that it can't be read
+				continue // an earlier check reported that the joined table can't be read
 			}
 			r := referring{table: own.Name, lookup: l.ID}
 			for _, on := range l.On {
@@ -66,7 +66,7 @@ func (t tables) sameSides(own *watched, l *replicator.Lookup) error {
 			from = t.one(own.Lookups[i].Table)
 		}
 		if joined == nil || from == nil {
-			continue // an earlier check reported that it can't be read
+			continue // an earlier check reported that one of the tables can't be read
 		}
 		if err := sameColumns(joined, on.Column, from, on.Path); err != nil {
 			return err
@@ -148,7 +148,7 @@ type reference struct {
 	at []int
 }
 
-// lacks returns the index of a column of the reference that the image lacks; -1 if it lacks none.
+// lacks returns the index of a column of the reference that the image lacks; -1 if the image has all of them.
 func (r *reference) lacks(img *image) int {
 	for _, i := range r.at {
 		if !img.has(i) {
@@ -259,8 +259,8 @@ func (x *selection) referringPage(ctx context.Context, db querier, f *fence, con
 }
 
 // referringCondition returns the condition for the rows of table own whose lookup finds a row with the values of one of
-// refs. If a lookup's values come from several tables, the condition follows only the first of them, so it may select
-// too many rows. It is "" if the table no longer has the lookup.
+// refs. If a lookup's values come from several tables, the condition follows only the first of these tables, so it may
+// select too many rows. condition is "" if the table no longer has the lookup.
 func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	condition string, args []any, err error,
 ) {
@@ -304,7 +304,7 @@ func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 }
 
 // referredBy returns the condition for rows of t that have the values of key. It compares only the columns that l takes
-// from the lookup called from; "" means the row itself.
+// from the lookup called from. An empty from means the columns that l takes from the row itself.
 func (t *watched) referredBy(l *replicator.Lookup, from string, key replicator.Key) (
 	condition string, args []any, err error,
 ) {

@@ -2,7 +2,7 @@ package canal
 
 import "slices"
 
-// renamed says that a watched table lost its name, or may have. Another table may have taken it.
+// renamed says that a watched table lost its name, or may have lost it. Another table may have taken the name.
 const renamed = "was renamed, or replaced by another table"
 
 // swapped says that another table took the name of a watched table.
@@ -15,7 +15,7 @@ func (p *statementParser) rename() statement {
 	if !p.at(1).is("TABLE") && !p.at(1).is("TABLES") {
 		return statement{} // RENAME USER
 	}
-	bears := map[string]string{} // name → the earlier name of the table that has it now; "": no table has it
+	bears := map[string]string{} // name → the earlier name of the table that now has the name; "": no table has it
 	var touched []string         // watched names, in the statement's order
 	then := func(name string) string {
 		if t, ok := bears[name]; ok {
@@ -74,8 +74,8 @@ func (p *statementParser) renamesTable(i int) bool {
 	return false
 }
 
-// tableAt returns the table named at i: the configured name of a watched table, or database and name of another one.
-// next is the index after the name.
+// tableAt returns the table named at word i: the ID of a watched table, or the database and name of another table. next
+// is the index of the word after the name.
 func (p *statementParser) tableAt(i int) (name string, watches bool, next int) {
 	database, table, next := p.database, p.at(i), i+1
 	if p.at(i + 1).is(".") {

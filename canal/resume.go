@@ -16,20 +16,20 @@ import (
 type place struct {
 	file  fileName
 	pos   int64
-	event event // the event that ends there; unknown if nothing was read before the place
+	event event // the event that ends at pos; unknown if nothing was read before the place
 	epoch int
 	gtids *gtid.Set // all transactions before the place (with skip: the applied ones); nil: unknown
 	said  *gtid.Set // see ruling.said; nil: none
 	born  uint32
 	skip  bool
-	moved bool // this is not the log position that the Position names
+	moved bool // the place is not the log position that the Position names
 
 	forked    bool // see token.Forked
 	anonymous bool // see token.Anonymous
 
-	// How far the log beyond the place was read before: see token.Read. If readAt is 0, only the transactions are
+	// How far the log beyond the place was read before: see token.Read. If readAt is 0, only the GTID sets below are
 	// valid.
-	readAt int64 // read's order with epoch 0
+	readAt int64 // the log position of read (as a number, with epoch 0)
 	read   placed
 	beyond *gtid.Set
 	older  *gtid.Set // see read.Older; nil: none
@@ -110,7 +110,8 @@ func (r *resolver) same(t token, d ruling) (place, error) {
 	return p, err
 }
 
-// named returns the token for a log position that the operator named. It fails if the source's binlog lacks it.
+// named returns the token for a log position that the operator named. It fails if the source's binlog lacks the
+// position.
 func (r *resolver) named(ctx context.Context, p placed) (token, error) {
 	d, err := r.atPlace(ctx, p)
 	switch {
@@ -125,10 +126,10 @@ func (r *resolver) named(ctx context.Context, p placed) (token, error) {
 	return token{placed: p}, nil
 }
 
-// byGTID finds the place of a position by its GTIDs, on another server.
+// byGTID finds the place of another server's position on this server, by the position's GTIDs.
 func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place, error) {
 	var failed error
-	// The last file before which the server has only applied transactions.
+	// i is the index of the last file before which the server has only transactions that were applied already.
 	i := sort.Search(len(r.files), func(i int) bool {
 		before, err := r.server.gtidsOfFilesBefore(ctx, r.db, r.files[i].name)
 		if err != nil {
@@ -167,8 +168,8 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 	return p, nil
 }
 
-// errEpochs: no higher epoch is left. A rebuild or a reset must remove the views' states, which have the earlier
-// epochs.
+// errEpochs: no higher epoch is left. A rebuild or a reset must remove the views' states, which have Orders of the
+// earlier epochs.
 var errEpochs = replicator.Fatal(fmt.Errorf("the source changed servers or reset its binlogs %d times, which is more than "+
 	"can be counted. Stop the program, run `replicator checkpoint forget "+remedy.Views+"`, and start it again. It "+
 	"then fills the views again", maxEpoch))

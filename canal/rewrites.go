@@ -95,7 +95,7 @@ var (
 	blobs    = []string{"tinyblob", "blob", "mediumblob", "longblob"}
 )
 
-// rank returns a type's index in the list; -1 if it is not there.
+// rank returns a type's index in the list; -1 if the list lacks the type.
 func rank(types []string, t columnType) int { return slices.Index(types, t.name) }
 
 func startsWith(list, beginning []string) bool {

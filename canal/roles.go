@@ -12,7 +12,7 @@ import (
 type roles struct {
 	key     []int
 	column  int // -1: no column
-	version int // -1: the row's order is the version
+	version int // -1: the row's log position is the version
 	body    int // -1: no column
 	extras  []int
 	names   []string // the names of the extras
@@ -54,7 +54,7 @@ func (t *watched) findRoles(all []string, find func(role, name string) (int, err
 	return r, t.findExtras(&r, all, find, kind)
 }
 
-// findExtras finds the further columns that rows carry.
+// findExtras finds the columns for Row.Columns.
 func (t *watched) findExtras(r *roles, all []string, find func(role, name string) (int, error),
 	kind func(int) binlog.Kind,
 ) error {

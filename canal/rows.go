@@ -18,7 +18,7 @@ import (
 type rowsShape struct {
 	change     replicator.ChangeKind
 	extra      bool // version 2: additional data comes before the columns
-	compressed bool // by MariaDB
+	compressed bool // MariaDB compressed the rows
 	diffs      bool // after images may contain only differences of JSON documents
 }
 
@@ -44,7 +44,7 @@ type tables struct {
 	byName   map[string][]*watched          // by the name in the configuration; several tables only for a pattern
 	byID     map[string]*watched
 	patterns []*pattern
-	fold     func(string) string // maps names to a form that is equal if the server treats them as equal
+	fold     func(string) string // maps names that the server treats as equal to one text
 }
 
 // find finds a watched table without allocating strings.
@@ -200,7 +200,7 @@ type delivery struct {
 	p     *plan
 	img   *image
 	order int64
-	own   bool // no other row has this order
+	own   bool // no other row has the same log position
 }
 
 func (s *stream) delivery(p *plan, img *image, place scale, off int) delivery {
@@ -252,7 +252,7 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 	})
 }
 
-// update delivers an update, or a delete and an insert if the row moved to another cell or its version fell.
+// update delivers an update, or a delete and an insert if the row moved to another cell or the row's version fell.
 func (s *stream) update(ctx context.Context, before, after delivery) error {
 	switch was, is := before.p.isHistory(before.img), after.p.isHistory(after.img); {
 	case was && is:
@@ -277,7 +277,7 @@ func (s *stream) update(ctx context.Context, before, after delivery) error {
 	return s.put(ctx, replicator.Insert, cell, after)
 }
 
-// lowered reports whether an update lowered the row's version, or changed it to one that doesn't fit.
+// lowered reports whether an update lowered the row's version, or whether the old or the new version is invalid.
 func (p *plan) lowered(before, after delivery) bool {
 	old, err := p.versionOf(before.img, before.order)
 	if err != nil {

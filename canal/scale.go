@@ -8,7 +8,7 @@ import "math/bits"
 // too close together.
 type scale struct {
 	base     int64
-	offset   int64 // of this event within the compressed data
+	offset   int64 // where this event begins within the decompressed data
 	num, den int64
 	taken    *int64 // the highest address that a row has so far; nil: the data is not compressed
 }
@@ -21,8 +21,8 @@ func compressed(base, bytes, data int64) scale {
 }
 
 // row returns the address of the row image at off. It must be called once for each row, in order. The address is above
-// those of all earlier rows, unless own is false: then the addresses have run out, and the remaining rows share the
-// last one. That happens only if there is about one row for every two bytes of the compressed data.
+// those of all earlier rows, unless own is false. Then the addresses have run out, and the remaining rows share the
+// last address. That happens only if there is about one row for every two bytes of the compressed data.
 func (s scale) row(off int) (address int64, own bool) {
 	if s.taken == nil {
 		return s.base + s.offset + int64(off), true

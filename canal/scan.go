@@ -64,7 +64,7 @@ func (r *Reader) scanTable(ctx context.Context, x *selection, columns []string, 
 	if err != nil || done {
 		return chunk, classify(err)
 	}
-	if strings.HasPrefix(after, walkPlace) { // the scan followed an index that is gone
+	if strings.HasPrefix(after, walkPlace) { // the scan followed an index that no longer exists
 		after = ""
 	}
 	err = untilFree(ctx, x.t.rowsFor(limit), func(rows int) (err error) {
@@ -233,7 +233,8 @@ func (x *selection) page(after string, conditions []string, of []any, limit int)
 	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
 }
 
-// wanted returns the condition that selects rows of some column values; "" if the server can't select them.
+// wanted returns the condition that selects rows with the given values of the column role; "" if the server can't
+// select them.
 func (x *selection) wanted(columns []string) (in string, args []any) {
 	if x.column < 0 || len(columns) == 0 || x.columns[x.column].kind != binlog.KindText {
 		return "", nil
@@ -340,8 +341,8 @@ func (x *selection) encodeOffset(values [][]byte) string {
 	return string(text)
 }
 
-// decodeOffset is the inverse of encodeOffset. same reports whether the offset has these columns. If not, the scan must
-// start again, because the primary key or index that it follows has changed.
+// decodeOffset is the inverse of encodeOffset. same reports whether the offset has the columns that the scan follows
+// now. If it has others, the scan must start again, because the primary key or index that it follows has changed.
 func (x *selection) decodeOffset(place string) (values []*string, same bool) {
 	var out [][2]*string
 	if json.Unmarshal([]byte(place), &out) != nil || len(out) != len(x.offset) {

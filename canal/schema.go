@@ -21,9 +21,9 @@ type declaredColumn struct {
 	binlog.Declared
 	dataType  string // int, varchar, …
 	fullType  string // int(10) unsigned, …
-	collation string // "" if it is not a text column
+	collation string // "" if the column is not text
 	nullable  bool
-	generated bool   // computed from other columns of its row
+	generated bool   // computed from other columns of the same row
 	literal   string // for $database and $table of a pattern's table: the SQL constant to select; "": a real column
 }
 
@@ -32,7 +32,7 @@ type schema struct {
 	columns []declaredColumn
 	primary []string
 	unique  [][]string // the columns of every unique key, the primary key first
-	indexed [][]string // the columns of every index, in order
+	indexed [][]string // the columns of every index, in the order of the index
 	ordered []index    // the indexes that contain the whole values of their columns, in the values' order
 	mixed   bool       // a cell may have several rows, with different variants of its key
 	rowEnd  string     // the column with the end of a row's validity, if the table is system-versioned (versioning.go)
@@ -46,8 +46,8 @@ type index struct {
 	name    string
 	columns []string
 	unique  bool
-	whole   bool // on columns, not on expressions
-	ordered bool // on whole values, in their order: no prefixes, no hashes
+	whole   bool // the index is on columns, not on expressions
+	ordered bool // the index has whole values in their order: no prefixes, no hashes
 }
 
 func (s *schema) column(name string) *declaredColumn {
@@ -150,7 +150,7 @@ func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema,
 	if err != nil {
 		return nil, err
 	}
-	defer tx.Rollback() // it only read
+	defer tx.Rollback() // the transaction only reads
 	return schemaIn(ctx, tx, t)
 }
 
@@ -162,7 +162,7 @@ func readSchemaAt(ctx context.Context, db beginner, srv server, t *replicator.Ta
 	if err != nil {
 		return nil, logEnd{}, err
 	}
-	defer tx.Rollback() // it only read
+	defer tx.Rollback() // the transaction only reads
 	s, err := schemaIn(ctx, tx, t)
 	if err != nil {
 		return nil, logEnd{}, err
@@ -178,7 +178,7 @@ type logEnd struct {
 	pos  int64
 }
 
-// order is the log end as an Order.
+// order returns the log end as a number.
 func (e logEnd) order(epoch int) int64 { return orderOf(epoch, e.file.number, e.pos) }
 
 // schemaIn reads a table's schema, after a read from the table itself. That read waits for an ALTER of the table that
@@ -292,7 +292,7 @@ func (s *schema) takeIndexes(all []index) {
 	}
 }
 
-// complete derives properties from the type's text.
+// complete derives the column's other properties from the text of its type.
 func (c *declaredColumn) complete() {
 	c.dataType = strings.ToLower(c.dataType)
 	full := strings.ToLower(c.fullType)

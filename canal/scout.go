@@ -13,17 +13,17 @@ import (
 )
 
 // scout reads the log's statements from the start of reading to the log's current end. It serves tables whose layouts
-// are unknown at the start. That is so if the position is from another server, or if it names no layouts. An older
-// version of the program or the operator may have made it, or it is the log's beginning. After the last statement that
-// changed a table's columns, the table has its current columns. Without such a statement it has had them since the
-// start.
+// are unknown at the start, because the position is from another server or names no layouts. A position that names no
+// layouts was made by an older version of the program or by the operator, or it is the log's beginning. After the last
+// statement that changed a table's columns, the table has its current columns. Without such a statement it has had them
+// since the start.
 //
 // The reader then reads this part of the log again. So a scout runs only if the server doesn't name columns in the log.
 type scout struct {
 	ctx    context.Context
 	stream *stream          // reads the statements; it delivers nothing
-	until  int64            // order of the log's end
-	last   map[string]int64 // by table: the end of the last statement that changed its columns
+	until  int64            // the highest log position (as a number) at which a table's current columns were read
+	last   map[string]int64 // by table: where the last statement that changed the table's columns ends
 }
 
 func (s *scout) handle(raw []byte) error {

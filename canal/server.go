@@ -16,7 +16,7 @@ import (
 type server struct {
 	flavor   gtid.Flavor
 	version  string
-	identity string // identifies the server, and so the binlog files that it has: see readServer
+	identity string // identifies the server, and so its binlog files: see readServer
 	logBin   bool
 	gtidMode string // for MySQL; MariaDB always numbers transactions
 	names    bool   // the binlog names columns: binlog_row_metadata=FULL
@@ -257,7 +257,7 @@ func logFiles(ctx context.Context, db querier) ([]logFile, error) {
 	return files, nil
 }
 
-// gtidsBefore returns all transactions before the first one of a file, including transactions that are in no file.
+// gtidsBefore returns all transactions before a file's first transaction, including transactions that are in no file.
 func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtid.Set, error) {
 	before, err := s.gtidsOfFilesBefore(ctx, db, file)
 	if err != nil {

@@ -34,7 +34,7 @@ type underCommit func(ctx context.Context, db querier) (commits map[string]bool,
 // can't list the transactions that are being committed, or if a transaction takes too long.
 func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patience time.Duration) (bool, error) {
 	asked := [...]underCommit{ownedGTIDs, commitLocks}
-	var open [len(asked)]map[string]bool // the commits listed by the first query that have not ended yet
+	var open [len(asked)]map[string]bool // by list: commits in the list's first answer that have not ended yet
 	late := time.Now().Add(patience)
 	for delay := time.Millisecond; ; delay = min(2*delay, 10*time.Millisecond) {
 		told := false
@@ -84,8 +84,8 @@ func ownedGTIDs(ctx context.Context, db querier) (commits map[string]bool, known
 	return commits, mode == "ON", nil
 }
 
-// commitLocks implements underCommit with the Performance Schema, if that records all metadata locks. It does if the
-// lock that this statement itself takes is listed.
+// commitLocks implements underCommit with the Performance Schema. known is true if that lists the lock that this
+// statement itself takes, and so records all metadata locks.
 func commitLocks(ctx context.Context, db querier) (commits map[string]bool, known bool, err error) {
 	rows, err := db.QueryContext(ctx, `SELECT object_type = 'COMMIT',
 			CONCAT_WS(' ', owner_thread_id, owner_event_id, object_instance_begin)

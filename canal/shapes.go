@@ -16,7 +16,8 @@ import (
 // describe one table, and hardly longer for a hundred. MariaDB and MySQL 5.7 describe one table quickly, but open every
 // table of the database if asked about several.
 
-// shapesAtOnce is how many tables' schemas are read together. None of these tables can complete an ALTER meanwhile.
+// shapesAtOnce is how many tables' schemas are read together. None of these tables can complete an ALTER while they are
+// read.
 const shapesAtOnce = 100
 
 // shapeAt is a table's schema, and a log end at which the table has this schema.
@@ -26,7 +27,8 @@ type shapeAt struct {
 }
 
 // readSchemas returns the schemas of many tables by table ID. It leaves out tables with problems, and all tables if
-// reading them together is not faster on this server. The caller reads these one by one with readSchemaAt.
+// reading them together is not faster on this server. The caller reads the tables left out one by one with
+// readSchemaAt.
 func readSchemas(ctx context.Context, db beginner, srv server, tables []replicator.Table) (map[string]shapeAt, error) {
 	found := map[string]shapeAt{}
 	if srv.flavor == gtid.MariaDB || !srv.isFrom(8, 0, 0) {
@@ -54,7 +56,7 @@ func readSomeSchemas(
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // it only read
+	defer tx.Rollback() // the transaction only reads
 	shapes := map[string]*schema{}
 	args := []any{tables[0].Database}
 	for i := range tables {
@@ -115,7 +117,7 @@ func readSomeSchemas(
 
 // skipped returns Scan targets for all of a row's values except the first, to discard them.
 func skipped(rows *sql.Rows) []any {
-	columns, _ := rows.Columns() // Scan fails if they are unknown
+	columns, _ := rows.Columns() // Scan fails if the columns are unknown
 	into := make([]any, max(len(columns)-1, 0))
 	for i := range into {
 		into[i] = new(any)

@@ -28,7 +28,7 @@ type Config struct {
 	DSN    string // in the form of github.com/go-sql-driver/mysql
 	Tables []replicator.Table
 
-	ServerID    uint32        // of the first replication connection; later ones count up from it; 0: random
+	ServerID    uint32        // of the first replication connection; later connections count up from this id; 0: random
 	Heartbeat   time.Duration // how often an idle server reports that it is alive; 0: 30 s
 	ReadTimeout time.Duration // how long a connection may be silent before it counts as dead; 0: three heartbeats
 	Logger      *slog.Logger  // nil: nothing is logged
@@ -99,7 +99,7 @@ func (s *readStats) tell(t *tally) {
 
 // Stats counts what the source's readers have read since the source was made.
 type Stats struct {
-	Events, Bytes int64 // of the binlog
+	Events, Bytes int64 // events of the binlog, and their bytes
 	Rows          int64 // changes delivered
 
 	Format string // the server's binlog_format when last read; "" if it was ROW
@@ -164,7 +164,7 @@ func checkTables(tables []replicator.Table) error {
 	return nil
 }
 
-// For returns the same source for other tables. Both share their connections: closing one closes both.
+// For returns a Source for other tables of the same server. Both Sources share connections: closing one closes both.
 func (s *Source) For(tables []replicator.Table) (*Source, error) {
 	if err := checkTables(tables); err != nil {
 		return nil, err
@@ -338,7 +338,7 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	if len(at) == 0 {
 		return nil, errors.New("canal: no position to open at")
 	}
-	link.Renew(s.db) // the last failure may be over, for example by a GRANT
+	link.Renew(s.db) // the cause of the last failure may be gone, for example after a GRANT
 	conn, srv, err := s.connect(ctx)
 	if err != nil {
 		return nil, err

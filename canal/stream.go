@@ -34,11 +34,11 @@ type stream struct {
 
 	epoch    int
 	file     fileName
-	born     uint32 // when the file was begun
+	born     uint32 // when the current file was begun
 	wantBorn uint32 // when the file of the start position was begun; 0: unknown
 	pos      int64  // where the last event ended
-	ended    event  // the event that ended there
-	prior    event  // the event before ended
+	ended    event  // the event that ended at pos
+	prior    event  // the event right before the event in ended
 	sum      uint32 // checksum of the event being read
 	checksum bool
 
@@ -46,8 +46,8 @@ type stream struct {
 	// because the server can't begin sending beyond 4 GiB in a file, and MySQL can't tell the GTIDs before a position
 	// inside a file.
 	until     int64
-	untilGTID *gtid.Set // collects the transactions before until, if they were unknown
-	said      *gtid.Set // must be in untilGTID, or else until is not in the log that was read; nil: no condition
+	untilGTID *gtid.Set // collects the transactions before until, if these were unknown
+	said      *gtid.Set // transactions that must be in untilGTID, or else the log is another one; nil: no condition
 	skip      *gtid.Set // transactions that were already applied, on another server; nil: none
 	guards    []*mariaGuard
 
@@ -55,13 +55,15 @@ type stream struct {
 	// already have them, with Orders of an older epoch. If their rows were delivered again unchanged, old images would
 	// count as newer than images that were already applied. So their rows are delivered as deletes of unknown versions,
 	// which makes the pipeline re-read the cells. nil: none.
-	again   *gtid.Set
-	againTo int64 // changes before this Order (epoch 0) are handled in the same way, as not all have GTIDs; 0: none
+	again *gtid.Set
+	// Changes before this log position (as a number, with epoch 0) are handled like those in again, because not all
+	// changes have GTIDs. 0: none.
+	againTo int64
 
-	torn map[beginning]bool // transactions that a crash cut off in their file; they are handled like those in again
-	shut bool               // an event ended the file; if another file follows without such an event, the server died
+	torn map[beginning]bool // transactions that a crash cut off in their file; handled like those in again
+	shut bool               // an event ended the file; if the next file begins without such an event, the server died
 
-	left    *leaving                                   // the end of the previous file, until follows is called
+	left    *leaving                                   // how far the previous file was read, until follows is called
 	follows func(ctx context.Context, l leaving) error // checks that the new file is of the same log
 
 	// visible reports whether queries see a committed XA transaction; nil: unknown.
@@ -77,7 +79,7 @@ type stream struct {
 	rowed []*watched // tables of which the transaction delivered rows; outdated unless tx.rows is set
 	xa    prepared
 
-	raw           int               // size of the event being read; 0: its memory is reused
+	raw           int               // size of the event being read; 0: the event's memory is reused
 	change        replicator.Change // the change being delivered
 	before, after image
 	inflate       *zstd.Decoder
@@ -147,7 +149,7 @@ func (s *stream) note(h binlog.Header, start int64) {
 		return
 	}
 	s.prior = event{}
-	if s.pos == start+int64(h.Size) { // no event between them was left out
+	if s.pos == start+int64(h.Size) { // the server left out no event between the last event and this one
 		s.prior = s.ended
 	}
 	s.ended = event{h.Size, s.sum}
@@ -323,7 +325,7 @@ func (s *stream) rotate(h binlog.Header, body []byte) error {
 		pos, s.shut = 4, true
 	}
 	if file != s.file {
-		if err := s.abandon(); err != nil { // a transaction is open only after a crash, which rolled it back
+		if err := s.abandon(); err != nil { // a transaction is open here only after a crash, which rolled it back
 			return err
 		}
 		if s.until > 0 {
@@ -358,7 +360,7 @@ func (s *stream) idle() error {
 	return s.mark(s.here(gtidRun{}), time.Time{})
 }
 
-// mark advances the position, and tells the handler.
+// mark advances the position to e, and tells the handler.
 func (s *stream) mark(e end, at time.Time) error {
 	if err := errors.Join(s.settled(e.order), s.settleMembers(e.order)); err != nil {
 		return err
@@ -374,7 +376,7 @@ func (s *stream) here(run gtidRun) end {
 		order: orderOf(s.epoch, s.file.number, s.pos), last: run, anonymous: s.tx.anonymous}
 }
 
-// committed handles the end of a committed transaction. It delivers the changes that were held until then.
+// committed handles the end of a committed transaction. It delivers the changes that were held until the end.
 func (s *stream) committed(ctx context.Context) error {
 	if err := s.seekAll(ctx); err != nil {
 		return err
@@ -444,7 +446,7 @@ func (s *stream) started() error {
 // silent reports whether the rows of the current transaction must not be delivered.
 func (s *stream) silent() bool { return s.tx.skip || s.until > 0 }
 
-// broken returns an error about the data that the server sent. It is temporary, because reading again may help.
+// broken returns an error about the data that the server sent. The error is temporary: reading again may help.
 func (s *stream) broken(err error) error {
 	return fmt.Errorf("binlog %s:%d: %w", s.file.name, s.pos, err)
 }

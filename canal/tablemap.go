@@ -95,8 +95,8 @@ func (s *stream) planBy(ctx context.Context, t *watched, body []byte, m *binlog.
 	return p, nil
 }
 
-// layoutOf returns the layout of a table's rows at this log position. It is nil if it is unknown, or if the log names
-// the columns.
+// layoutOf returns the layout of a table's rows at this log position. The result is nil if the layout is unknown, or if
+// the log names the columns.
 func (s *stream) layoutOf(t *watched, m *binlog.TableMap) *layout {
 	switch {
 	case m.Names != nil:
@@ -170,8 +170,8 @@ func (s *stream) passOver(p *plan) error {
 		replicator.ErrUnlogged))
 }
 
-// settled applies the layouts that become certain at order. It is called before the position advances to order, so that
-// problems are recorded before anything later is saved.
+// settled applies the layouts that become certain at the log position order. It is called before the position advances
+// to order, so that problems are recorded before anything later is saved.
 func (s *stream) settled(order int64) error {
 	if s.layouts == nil || !s.layouts.due(order) {
 		return nil

@@ -21,7 +21,7 @@ import (
 type selected struct {
 	declaredColumn
 	kind binlog.Kind
-	raw  bool // selected in its stored form: see place
+	raw  bool // the column is selected in its stored form: see place
 }
 
 // kindsOf maps declared types to kinds. Other types are text, or binary if they have no character set.
@@ -96,8 +96,8 @@ func (c *selected) value(b []byte) (any, error) {
 }
 
 // TextValue converts a value that the server shows as text to a value of a Row. dataType is the column's type in lower
-// case, as information_schema names it. isText says whether it has a character set. A FLOAT is only as exact as its
-// text.
+// case, as information_schema names it. isText says whether the column has a character set. A FLOAT is only as exact as
+// its text.
 func TextValue(dataType string, isText bool, value []byte) (any, error) {
 	c := declaredColumn{dataType: dataType}
 	if isText {
@@ -207,8 +207,8 @@ func (r *Reader) selections(table string) (all []*selection, err error) {
 	return all, nil
 }
 
-// offsetColumns returns the columns that a scan follows: the configured ones, and the primary key if those don't
-// identify rows. An index on them contains the primary key anyway.
+// offsetColumns returns the columns that a scan follows: the configured ones, and the primary key if the configured
+// ones don't identify rows. An index on the configured columns contains the primary key anyway.
 func offsetColumns(t *watched, s *schema) []string {
 	columns := t.Offset
 	if len(columns) == 0 {

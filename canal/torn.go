@@ -42,7 +42,7 @@ func (e *tornError) Error() string {
 		"The cells that it changed are read again", e.file, e.pos)
 }
 
-// torn remembers the transactions that their file does not end.
+// torn remembers the beginnings of the transactions that their files do not end.
 type torn struct {
 	mu     sync.Mutex
 	begins map[beginning]bool
@@ -63,7 +63,8 @@ func (t *torn) all() map[beginning]bool {
 	return maps.Clone(t.begins)
 }
 
-// abandon drops a transaction that its file does not end. It fails if rows of the transaction were delivered normally.
+// abandon drops the current transaction, because its file ended before the transaction did. It fails if rows of the
+// transaction were delivered normally.
 func (s *stream) abandon() error {
 	tx := s.tx
 	s.tx = transaction{}
@@ -100,7 +101,7 @@ func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Positi
 		return next, errors.Join(err, failed)
 	}
 	i := slices.IndexFunc(files, func(f logFile) bool { return f.name == r.stream.file.name })
-	if i < 0 || i+1 == len(files) { // the server may still write it
+	if i < 0 || i+1 == len(files) { // the server may still be writing this file
 		return next, err
 	}
 	at := r.stream.pos
@@ -108,7 +109,7 @@ func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Positi
 		return next, err
 	}
 	r.stream.shut = true      // the death is logged below, so follows need not log it
-	r.stream.checksum = false // a dump begins without checksums, until the file says whether it has them
+	r.stream.checksum = false // a dump begins without checksums, until the file says whether its events have them
 	r.source.cfg.Logger.Warn("a binlog file ends within an event, because the source died while it wrote. The "+
 		"incomplete transaction was not committed. Reading continues with the next file. If the source's "+
 		"disk was full, verify the views",

@@ -18,17 +18,17 @@ import (
 
 // transaction is the transaction that a stream is reading.
 type transaction struct {
-	open       bool     // its GTID or BEGIN was read, but not yet its end
-	standalone bool     // a single statement, without COMMIT
-	xa         bool     // it ends with XA PREPARE: its rows are not committed yet
-	held       *held    // changes to deliver at its end
-	sought     []sought // rows to look up at its end
+	open       bool     // the transaction's GTID or BEGIN was read, but not yet its end
+	standalone bool     // the transaction is a single statement, without COMMIT
+	xa         bool     // the transaction ends with XA PREPARE: its rows are not committed yet
+	held       *held    // changes to deliver at the transaction's end
+	sought     []sought // rows to look up at the transaction's end
 	xid        string   // the prepared XA transaction that this transaction commits
-	skip       bool     // it was applied already, on another server
+	skip       bool     // the transaction was applied already, on another server
 	again      bool     // see stream.again
-	anonymous  bool     // it has no GTID: see token.Anonymous
-	explicit   bool     // BEGIN or XA START began it
-	rows       bool     // it changed watched rows
+	anonymous  bool     // the transaction has no GTID: see token.Anonymous
+	explicit   bool     // BEGIN or XA START began the transaction
+	rows       bool     // the transaction changed watched rows
 	from       int64
 	at         time.Time
 	run        gtidRun
@@ -46,7 +46,8 @@ type transaction struct {
 //
 // ROLLBACK TO, SAVEPOINT and statements inside a transaction do not end it.
 
-// source is an origin of transactions (a server's UUID or a MariaDB domain and server), with its index in the history.
+// source is an origin of transactions: a server's UUID, or a MariaDB domain and server. id is the origin's index in
+// history.names.
 type source struct {
 	sid sid
 	id  int32
@@ -186,7 +187,7 @@ func (s *stream) previousGTIDs(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// gtidList is previousGTIDs for MariaDB.
+// gtidList handles MariaDB's list of the transactions before a file, as previousGTIDs does for MySQL.
 func (s *stream) gtidList(h binlog.Header, body []byte) error {
 	if h.Flags&binlog.ArtificialFlag != 0 {
 		return nil
@@ -275,7 +276,8 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text,
 			return false, err
 		}
 	}
-	// On MySQL, a statement outside of BEGIN is a whole transaction. On MariaDB, the GTID event says whether it is.
+	// On MySQL, a statement outside of BEGIN is a whole transaction. On MariaDB, the GTID event says whether the
+	// statement is one.
 	if s.flavor == gtid.MariaDB && s.tx.open {
 		return s.tx.standalone, nil
 	}
@@ -389,10 +391,10 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 //     replica made from a backup (gtid_slave_pos). The transactions in between are lost, as after a purge.
 //   - Neither: this may be an unrelated server. Views must not be filled from it unless the operator asks for it.
 type mariaGuard struct {
-	want   map[string]gtid.Run // by domain: Last is the number that must still come
+	want   map[string]gtid.Run // by domain: Last is the number of the transaction that must still come
 	from   map[string]string
-	parted map[string]bool // domains in which an earlier transaction of the server in from came
-	what   error           // the error for any mismatch; nil: as described above
+	parted map[string]bool // domains in which the log has an earlier transaction of the server in from
+	what   error           // the error for any mismatch; nil: the error depends on the case, as described above
 }
 
 func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {

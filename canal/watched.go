@@ -16,15 +16,15 @@ type watched struct {
 	id       string // the configured name; for a table of a pattern see memberID
 	schema   atomic.Pointer[schema]
 	end      logEnd                      // the end of the log when the schema was first read
-	names    *columnNames                // nil: different values of the column role are never equal
-	rowSize  atomic.Int64                // average in the last chunk of a scan; 0: unknown
-	expected atomic.Pointer[expectation] // for the last scan that was asked for
+	names    *columnNames                // names for values of the column role; nil: different values are never equal
+	rowSize  atomic.Int64                // the average size of a row in the last chunk of a scan; 0: unknown
+	expected atomic.Pointer[expectation] // the last estimate of how many rows a scan passes
 
 	referring []referring // other tables' joins that find these rows; fixed while the table is read
 }
 
-// fatal marks an error that the operator must fix. The error concerns the views that it names, or else all views of the
-// table.
+// fatal marks an error that the operator must fix. The error concerns the views that the error names, or else all views
+// of the table.
 func (t *watched) fatal(err error) error {
 	if err = replicator.Fatal(err); replicator.IsOfViews(err) {
 		return err
@@ -49,7 +49,8 @@ func (t *watched) roleNames() []string {
 	return slices.DeleteFunc(names, func(column string) bool { return column == "" })
 }
 
-// readers returns the views that need a column, or none if all views of the table need it. It ignores the name's case.
+// readers returns the views that need a column, or none if all views of the table need it. The case of the column's
+// name doesn't matter.
 func (t *watched) readers(column string) (views []string) {
 	if containsFold(t.roleNames(), column) {
 		return nil

@@ -54,11 +54,12 @@ const (
 type ruling struct {
 	kinship
 	why   string
-	gtids *gtid.Set // the position's GTIDs; nil if it has no GTIDs, or if they are in said
-	said  *gtid.Set // transactions that must prove to be before the position when the file is read; nil: none
-	born  uint32    // when the file was begun, on the same server
+	gtids *gtid.Set // the position's GTIDs; nil if the position has none, or if they are in said
+	said  *gtid.Set // transactions that reading must find before the position, or it is another log; nil: none
+	born  uint32    // the file's creation time; known only if the server is the same
 
-	executed *gtid.Set // on MariaDB, if the log is certainly the same: domains missing here don't count; else nil
+	// Executed transactions of a MariaDB server, if its log is certainly the same; else nil. Other domains are ignored.
+	executed *gtid.Set
 }
 
 // which decides which log this server has. An error means that the server could not be asked.
@@ -72,7 +73,7 @@ func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 	}
 	if t.Read != nil && t.Read.File != "" {
 		if read, err := r.atPlace(ctx, t.Read.placed); err != nil || read.kinship != theSame {
-			if read.kinship == purged { // it is after the position, whose file exists
+			if read.kinship == purged { // Read is after the position, whose file exists
 				read.kinship = another
 			}
 			return read, err
@@ -192,8 +193,8 @@ func otherBefore(now, before string) string {
 
 // stillSame checks that this server's log is still the one being read. It is called when the server says that it is
 // idle, because a reader does not notice a RESET. Both servers delete the file while it is being read, and send the
-// waiting reader heartbeats. They compare its position with the new file's length. So they skip everything until the
-// new file is longer than the old one was.
+// waiting reader heartbeats. They compare the reader's position with the new file's length. So they skip everything
+// until the new file is longer than the deleted file was.
 func (r *Reader) stillSame(ctx context.Context) error {
 	s := r.stream
 	if s.tx.open || s.until > 0 {
@@ -225,7 +226,7 @@ func (r *Reader) stillSame(ctx context.Context) error {
 // leaving is how far a file was read, when another file begins.
 type leaving struct {
 	placed
-	shut bool // the file itself says that it ends there; if not, the server died, or removed the file
+	shut bool // the file's last event says that the file ends; if not, the server died, or removed the file
 }
 
 // follows checks that the new file is of the log being read, because a reader does not notice a RESET here either. If
@@ -255,7 +256,7 @@ func (r *Reader) follows(ctx context.Context, l leaving) error {
 	return res.refusal(token{placed: l.placed}, d)
 }
 
-// elsewhere compares a position with another server. Only GTIDs can prove anything there.
+// elsewhere compares a position with another server, where only GTIDs can prove anything.
 func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	no := func(why string) (ruling, error) { return ruling{kinship: stranger, why: why}, nil }
 	gtids, err := gtid.Parse(r.server.flavor, t.GTID)

@@ -36,7 +36,7 @@ func (p placed) asked() int64 {
 	return from
 }
 
-// event identifies an event among others at its position, because the checksum covers the event's time and contents.
+// event tells an event from others at the same position, because the checksum covers the event's time and contents.
 type event struct {
 	Size uint32 `json:"size"`
 	Sum  uint32 `json:"sum"`
@@ -84,7 +84,8 @@ func isCut(err error) bool {
 	return errors.Is(err, gomysql.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// witness receives a file's first event, and then the requested event, unless first is set.
+// witness receives a file's first event, and then the requested event. If first is set, only the first event is
+// requested.
 type witness struct {
 	placed
 	first    bool
@@ -106,7 +107,7 @@ func (w *witness) handle(raw []byte) error {
 		h.LogPos == 0), binlog.IsHeartbeat(h.Kind):
 		return nil
 	case h.Kind == replication.MARIADB_START_ENCRYPTION_EVENT && h.LogPos != uint32(w.Pos):
-		return nil // MariaDB sends it first, wherever the dump begins
+		return nil // MariaDB sends this event first, wherever the dump begins
 	default:
 		w.Event, w.done = eventOf(h, raw, w.checksum), true
 	}

@@ -7,7 +7,7 @@ type word struct {
 	text    string
 	quoted  bool // a quoted identifier, or a string
 	literal bool // a string
-	at      int  // its offset in the statement
+	at      int  // the word's offset in the statement
 }
 
 func (w word) is(keyword string) bool { return !w.quoted && strings.EqualFold(w.text, keyword) }
@@ -26,7 +26,7 @@ const (
 // namesIn reports whether a quote encloses a name, and not a string.
 func (m sqlMode) namesIn(quote byte) bool { return quote == '`' || quote == '"' && m&ansiQuotes != 0 }
 
-// escapesIn reports whether a backslash escapes inside such quotes.
+// escapesIn reports whether a backslash is an escape character inside quotes of this kind.
 func (m sqlMode) escapesIn(quote byte) bool { return !m.namesIn(quote) && m&noBackslashEscapes == 0 }
 
 // maxWords limits how much of a statement is read. Table names are near the beginning, and a statement may contain

@@ -32,20 +32,20 @@ type prepared struct {
 
 	mu    sync.Mutex // guards the fields below: other goroutines ask for positions
 	names map[string]*held
-	size  int64 // of all transactions
+	size  int64 // the size of all transactions' held changes
 }
 
-// held are the changes of an XA transaction in watched tables, to be delivered when it is committed.
+// held has the changes of an XA transaction in watched tables, to be delivered when the transaction is committed.
 type held struct {
 	cells      map[replicator.Cell]replicator.ChangeKind
 	references map[replicator.Reference]string // the joined table by reference; the references have no Order and Time
 	tables     map[string]error                // tables whose changed cells are unknown, and why they are unknown
 	size       int64
 
-	from  int64     // where the transaction begins
-	at    string    // the same, for people
-	since time.Time // when it was read
-	told  bool      // a warning that it takes long was logged
+	from  int64     // the log position (as a number) at which the transaction begins
+	at    string    // the same position as FILE:POS, for messages
+	since time.Time // when the transaction's XA PREPARE was read
+	told  bool      // a warning was logged, because the transaction has not ended for a long time
 }
 
 const (
@@ -137,7 +137,7 @@ func (s *stream) holdReference(table string, ref replicator.Reference) {
 	h.references[ref] = table
 }
 
-// makeRoom reserves memory for one held change. If the limit is reached, it holds only the tables, and returns false.
+// makeRoom reserves memory for one held change. If the limit is reached, it calls forget and returns false.
 func (s *stream) makeRoom(h *held, bytes int, table string) bool {
 	size := int64(bytes) + heldOverhead
 	if !s.xa.take(size) {
@@ -149,7 +149,7 @@ func (s *stream) makeRoom(h *held, bytes int, table string) bool {
 	return true
 }
 
-// forget replaces the held cells by their tables, and adds further tables.
+// forget drops the held cells and references. It holds only their tables, and the given further tables.
 func (h *held) forget(why string, tables ...string) {
 	for cell := range h.cells {
 		tables = append(tables, cell.Table)
@@ -234,7 +234,9 @@ func (p *prepared) drop(h *held) {
 	p.size -= h.size
 }
 
-// before returns the latest order, at most to, at which a later reader can begin without missing a held change.
+// before returns the latest log position, at most to, that is not after the beginning of any open XA transaction whose
+// XA PREPARE was read within the last positionHold. A reader that begins there misses no change of these transactions.
+// For each older open transaction, before logs one warning.
 func (p *prepared) before(to int64) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
