@@ -18,10 +18,10 @@ import (
 // into another's row without an error. So the tables are checked regularly: whether they were altered, and whether they
 // were emptied.
 
-// tableInterval is the time between two checks. A check is a small request per view.
+// tableInterval is the time between two checks of a view's table.
 const tableInterval = 10 * time.Second
 
-// counted matches the part of a definition that changes with every row.
+// counted matches the part of a CREATE TABLE that may change with every inserted row.
 var counted = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
 
 var errAltered = fmt.Errorf("it was altered since the view was opened: %w", replicator.ErrOpenAgain)
@@ -30,7 +30,7 @@ func (k *keeper) altered() error {
 	return replicator.OfView(fmt.Errorf("view %s: table %s: %w", k.view.Name, k.table, errAltered), k.view.Name)
 }
 
-// definition is the table's CREATE TABLE; "" if the user may not see the table, or there is none.
+// definition returns the table's CREATE TABLE; "" if the table is missing or the user may not see it.
 func definition(ctx context.Context, q querier, table string) (text string, err error) {
 	err = eachRow(ctx, q, func(rows *sql.Rows) error {
 		var name string
@@ -44,11 +44,12 @@ func definition(ctx context.Context, q querier, table string) (text string, err 
 }
 
 // lookAtTables returns an error if a table was emptied, or was altered since its view was opened, so that the view must
-// be opened again. Mark calls it, one call at a time, but not while the views are being filled. Everything before order
-// has been applied.
+// be opened again. Mark calls it, one call at a time, but not while the views are being filled. All changes before the
+// log position order have been applied.
 func (t *Target) lookAtTables(ctx context.Context, order int64) error {
 	for _, k := range t.kept {
-		if !t.sink.looks.isDue(k.id) { // another target may have checked before the views were opened again
+		// Skip a table that this target, or one that was open before, has checked recently.
+		if !t.sink.looks.isDue(k.id) {
 			continue
 		}
 		if err := t.lookAtTable(ctx, k, order); err != nil {
@@ -64,7 +65,7 @@ func (t *Target) lookAtTable(ctx context.Context, k *keeper, order int64) error 
 	switch {
 	case is(err, noTable) || is(err, noDatabase) && database != t.sink.database:
 		return k.altered()
-	case is(err, errTableChanged): // a TRUNCATE came in between: the next check reports it
+	case is(err, errTableChanged): // the table was altered or truncated during this check: the next one reports it
 		return nil
 	case err != nil:
 		return err

@@ -33,21 +33,21 @@ type item struct {
 type converted struct {
 	keeper *keeper
 	key    []any
-	rows   []row  // empty if the op contributes nothing, or nothing that the table can hold
+	rows   []row  // empty if the op contributes no row, or none that the table can hold
 	kept   string // the stored form of rows, if the view keeps contributions in the state
 	digest uint64
 	err    error // why the table can't hold the value
 
 	old     *viewState // the cell's known state in the view
 	applies bool
-	now     []row // what the view will show of the cell: rows, or another source's rows that waited
-	yields  bool  // the view shows another source's cell
-	waits   bool  // yields, and this source's row waits until the other cell is gone
-	heir    bool  // now contains another source's rows
-	barren  bool  // the server refused the rows of another source that waited
+	now     []row // the rows that the view will show for the cell: rows, or another source's waiting rows
+	yields  bool  // the view shows another source's rows instead of these
+	waits   bool  // yields is set, and rows wait until the other source's row is gone
+	heir    bool  // now has another source's rows
+	barren  bool  // the server refused another source's waiting rows
 
-	one  [1]row   // backs rows if there is only one
-	cell [1][]row // backs change.rows, with now as the only cell's rows
+	one  [1]row   // the array behind rows, if there is only one row
+	cell [1][]row // the array behind change.rows, whose only element is now
 }
 
 // Apply implements replicator.Target.
@@ -95,12 +95,12 @@ type converter struct {
 	ops      []replicator.Op
 	items    []item
 	values   []converted
-	entities string // the entities of the coming items, concatenated
-	prefix   int    // the size of each entity's prefix, in bytes
+	entities string // the entity ids of the items that are still to be made, concatenated
+	prefix   int    // the size of the source's prefix in each entity id, in bytes
 	table    string // the table, column and id of the last converted cell
 	column   string
 	cell     string
-	stored   []byte // the stored form of rows; the buffer is reused
+	stored   []byte // a reused buffer for the stored form of rows
 }
 
 func (t *Target) newConverter(ops []replicator.Op) *converter {
@@ -245,7 +245,7 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 		}
 	}
 	if !rejected {
-		return t.cannotTakeBack(at, err) // the item inserts no row: an amount can't be subtracted
+		return t.cannotTakeBack(at, err) // the item inserts no row, so the server refused to subtract an amount
 	}
 	return t.applyOrSplit(ctx, batch, items, mode)
 }
@@ -294,7 +294,8 @@ func (t *Target) applyOnce(ctx context.Context, batch *judge.Batch, items []*ite
 	})
 }
 
-// applyIn applies items in a transaction. If guess is set, cells that are new to the target count as unseen.
+// applyIn applies items in a transaction. If guess is set, it assumes that cells which are new to the target have no
+// state.
 func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess bool) error {
 	states, crowded, err := t.begin(w, items, guess)
 	if err != nil {
@@ -351,8 +352,8 @@ func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess boo
 	return err
 }
 
-// begin begins a transaction for items. It locks their keys' partitions and reads the states of their cells. If views
-// merge cells, it reads the states of all cells of their entities.
+// begin begins a transaction for items. It locks the partitions of the items' keys and reads the states of the items'
+// cells. If views merge cells, it reads the states of all cells of the items' entities.
 func (t *Target) begin(w *writer, items []*item, guess bool) (*batchStates, map[string]bool, error) {
 	partitions := make([]int, 0, len(items))
 	entities := make([]string, 0, len(items))
@@ -368,7 +369,7 @@ func (t *Target) begin(w *writer, items []*item, guess bool) (*batchStates, map[
 			cells = append(cells, it.cell)
 		}
 	}
-	if len(cells) > 16 { // too many: the server looks up every combination of entity and cell
+	if len(cells) > 16 { // too many: the server would look up every combination of entity and cell
 		cells = nil
 	}
 	slices.Sort(partitions)
@@ -383,7 +384,7 @@ func (t *Target) begin(w *writer, items []*item, guess bool) (*batchStates, map[
 	return states, crowds.found, nil
 }
 
-// decide judges the op for each of its views.
+// decide judges the item's op for each view that the op has a value for.
 func (it *item) decide(batch *judge.Batch, before cellState, states *batchStates, retired map[uint32]bool) error {
 	it.before, it.promoted = before, nil
 	it.after = make(cellState, 0, max(len(before), len(it.values)))
@@ -455,7 +456,7 @@ func (t *Target) changes(
 			case !k.shared:
 				absent := k.fresh.Load() || guess && k.single && len(c.rows) > 0
 				held := c.old == nil && !absent || c.old.known().Shown || rewrites(it.op)
-				if c.old != nil && t.source != "" { // a former source may have put rows there
+				if c.old != nil && t.source != "" { // a former source may have put rows of the key into the table
 					held = true
 				}
 				c.cell[0] = c.now

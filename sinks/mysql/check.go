@@ -23,14 +23,14 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 		return []replicator.Finding{failed(what, err,
 			"make sure that the server runs, and that the dsn's user, password, database and parameters are right")}
 	}
-	// A read-only server refuses the statement before it looks for the table, so the table may be missing.
+	// A read-only server refuses a DELETE before it looks for the table, so this works even if the table is missing.
 	if _, err := s.db.ExecContext(ctx, "DELETE FROM "+viewsTable+" WHERE FALSE"); errors.Is(err, driver.ErrBadConn) {
 		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: takesNoWrites,
 			Fix: "name the writable server in the dsn, or run SET GLOBAL read_only = OFF on this one"}}
 	}
 	found := []replicator.Finding{{What: what, Level: replicator.OK, Detail: "connected to " + srv.version}}
 	found = append(found, s.checkSettings(ctx, srv, what)...)
-	if s.shard == "" { // a sink of several shards rebuilds in place
+	if s.shard == "" { // a sink of several shards always rebuilds in place
 		found = append(found, s.checkRebuilds(ctx, what)...)
 	}
 	found = append(found, s.checkOwn(ctx, what))
@@ -58,7 +58,7 @@ func (s *Sink) checkSettings(ctx context.Context, srv *server, what string) []re
 	return found
 }
 
-// failed returns a finding for an error. If the error itself names no fix, the fix is otherwise.
+// failed returns a finding for an error. otherwise is the fix if the error names none.
 func failed(what string, err error, otherwise string) replicator.Finding {
 	f := replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(),
 		Fix: replicator.FixFor(err, otherwise)}
@@ -97,10 +97,11 @@ func (s *Sink) grant(ctx context.Context, database, rights string) string {
 	return "GRANT " + rights + " ON " + sqlname.Quote(database) + ".* TO " + account
 }
 
-// mayCreate reports whether the user has CREATE on the database, as far as the grants show. Any role counts, too.
+// mayCreate reports whether the user has CREATE on the database, as far as the grants show: see has.
 func (s *Sink) mayCreate(ctx context.Context) bool { return s.has(ctx, "CREATE") }
 
-// has reports whether the user has a right on the database, as far as the grants show.
+// has reports whether the user has a right on the database, as far as the grants show. A granted role counts as having
+// the right, because the role's own grants are not read.
 func (s *Sink) has(ctx context.Context, right string) bool {
 	grants, err := texts(ctx, s.db, "SHOW GRANTS")
 	if err != nil {
@@ -110,7 +111,8 @@ func (s *Sink) has(ctx context.Context, right string) bool {
 		privileges, on, onSome := strings.Cut(g, " ON ")
 		everywhere := strings.HasPrefix(on, "*.*") || strings.Contains(on, "%") ||
 			strings.Contains(strings.ReplaceAll(on, `\_`, "_"), "`"+s.database+"`.*")
-		list := strings.Split(strings.TrimPrefix(privileges, "GRANT "), ", ") // CREATE VIEW is another right
+		// Compare whole names, because CREATE VIEW is another right than CREATE.
+		list := strings.Split(strings.TrimPrefix(privileges, "GRANT "), ", ")
 		some := slices.Contains(list, "ALL PRIVILEGES") || slices.Contains(list, right)
 		if isRole := !onSome; isRole || everywhere && some {
 			return true

@@ -67,12 +67,14 @@ func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 	if c.exact() {
 		return c.keepsSpaces() || !from.tellsSpaces()
 	}
-	later := mariaDB && strings.Contains(c.collation, "_0900_") // an alias of a collation with newer weights
+	// MariaDB's _0900_ names are aliases of collations with newer weights.
+	later := mariaDB && strings.Contains(c.collation, "_0900_")
 	return asFine(c.collation, from.Collation) && !later
 }
 
-// asFine reports whether a collation distinguishes at least as much as another. It does if it is the same, or has the
-// same rules and also distinguishes accents and case. A collation has the same rules in utf8mb3 and utf8mb4.
+// asFine reports whether a collation distinguishes at least as much as another one, than. It does if both are the same,
+// or if both have the same rules and the first one also distinguishes accents or case. A collation has the same rules
+// in utf8mb3 and utf8mb4.
 func asFine(collation, than string) bool {
 	set, rules, _ := strings.Cut(collation, "_")
 	otherSet, otherRules, _ := strings.Cut(than, "_")
@@ -91,8 +93,9 @@ func asFine(collation, than string) bool {
 		strings.TrimSuffix(rules, levels[fine]) == strings.TrimSuffix(otherRules, levels[coarse])
 }
 
-// byBytes returns a collation of the server that distinguishes all texts, and its character set. That is the given
-// character set, unless spaces is set and the set has no such collation that also distinguishes trailing spaces.
+// byBytes returns a collation of the server that distinguishes all texts, and the collation's character set: charset if
+// it has such a collation, else utf8mb4. With spaces set, the collation also distinguishes trailing spaces, if the
+// server has such a collation.
 func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, collation string, err error) {
 	var wanted []string
 	charset = strings.Replace(charset, "utf8mb3", "utf8", 1)
@@ -131,7 +134,7 @@ func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, c
 // origins caches the columns of a source's tables.
 type origins struct {
 	ask   func(ctx context.Context, source, table string) ([]SourceColumn, error)
-	of    string // the source; "": any source, because they are alike
+	of    string // the source to ask; "": any source, because all have the same columns
 	known map[string][]SourceColumn
 
 	sample func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
@@ -185,7 +188,7 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 	var problems []string
 	k.origin = make([]*SourceColumn, len(k.keys))
 	for i, f := range fields {
-		properties := false // whether some of its values are properties of a body, which must all stay distinct
+		properties := false // whether some of the field's values are properties of bodies, which must all stay distinct
 		for _, o := range config.OriginsOf(k.view, f.Path) {
 			origin, err := from.column(ctx, s.tables[o.Table], o.Path)
 			if err != nil {
@@ -218,8 +221,8 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 	return problems, err
 }
 
-// alter returns the ALTER TABLE that makes a column distinguish all texts. With spaces set, it also distinguishes
-// trailing spaces.
+// alter returns the ALTER TABLE that makes a column distinguish all texts. With spaces set, the column then also
+// distinguishes trailing spaces.
 func (s *Sink) alter(ctx context.Context, k *keeper, c *column, spaces bool) (string, error) {
 	set, collation, err := s.byBytes(ctx, c.charset, spaces && c.typ != "char")
 	if err != nil {

@@ -19,7 +19,7 @@ type column struct {
 	typ          string // DATA_TYPE, in lower case; "json" for MariaDB's JSON, too
 	declared     string // COLUMN_TYPE
 	nullable     bool
-	optional     bool // a row can be inserted without a value
+	optional     bool // a row can be inserted without a value for the column
 	auto         bool // AUTO_INCREMENT
 	generated    bool
 	updates      bool // ON UPDATE CURRENT_TIMESTAMP
@@ -32,7 +32,7 @@ type column struct {
 	charset      string
 	collation    string
 	members      []string // the members of an ENUM or SET
-	comment      string   // for a column that the program created: its origin
+	comment      string   // the column's COMMENT: see originOf
 }
 
 // converters maps each supported type to the function that converts values to it.
@@ -143,8 +143,8 @@ func (c *column) text(v any) (any, error) {
 	return s, nil
 }
 
-// holds returns an error if the column would change or refuse a text, for example because of its length. It leaves it
-// to the server to refuse characters that a character set other than utf8mb3 lacks.
+// holds returns an error if the column would change or refuse a text, for example because of its length. Characters
+// that a character set other than utf8mb3 lacks are not checked here, because the server refuses them.
 func (c *column) holds(s string) error {
 	if !replicator.ValidText(s) {
 		return c.misfit("a text that is not valid UTF-8")

@@ -100,7 +100,7 @@ func (t *Target) compareIn(
 		if err != nil {
 			return nil, err
 		}
-		wrong := map[string]bool{} // by entity
+		wrong := map[string]bool{} // the entities that have a difference
 		for _, e := range expected {
 			kind, lacking := k.differ(e.rows, held[e.id], e.versioned)
 			if len(lacking) > 0 {
@@ -165,7 +165,7 @@ type expectation struct {
 // deadItem is an item whose value the view can't hold.
 type deadItem struct {
 	item *item
-	why  error // nil: the server refused the value, with any message
+	why  error // nil: the server refused the value, and the reason is not known here
 }
 
 // known returns what the sink's state says of the item's cell in a view.
@@ -323,8 +323,9 @@ func (c *column) asBound(text string) any {
 	return bound
 }
 
-// differ compares the rows that a key should have (want) with those that it has (got). If all rows of got are right,
-// lacking are the rows of want that are missing. The table's collation may treat these as equal to existing rows.
+// differ compares the rows that a key should have (want) with the rows that it has (got). If all rows of got are right,
+// lacking has the rows of want that are missing. The table's collation may treat a missing row as equal to an existing
+// one.
 func (k *keeper) differ(want, got []row, versioned bool) (kind replicator.DifferenceKind, lacking []row) {
 	if kind := judge.Difference(len(want) > 0, len(got) > 0, true); kind != "" || len(want) == 0 {
 		return kind, nil

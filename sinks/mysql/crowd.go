@@ -30,7 +30,7 @@ const maxCrowds = 1000
 // crowds holds the entities that are known to have many cells. It is safe for concurrent use.
 type crowds struct {
 	mu    sync.Mutex
-	known map[string]map[int]bool // by entity: the indexes of the views that were compared since the target was opened
+	known map[string]map[int]bool // by entity: the indexes of the views compared since the target was opened
 }
 
 func (c *crowds) has(entity string) bool {
@@ -86,7 +86,7 @@ type crowdReading struct {
 	target *Target
 	items  []*item
 	found  map[string]bool
-	named  []*item // items of known crowds, whose own states are enough
+	named  []*item // items of known crowds, of which only the items' own states are read
 }
 
 // newCrowdReading returns nil if all views treat crowds like other keys.

@@ -58,8 +58,8 @@ func number(digits string) int {
 	return n
 }
 
-// validDate reports whether the server accepts the date without NO_ZERO_DATE and NO_ZERO_IN_DATE: a real day, or one
-// with a zero month or day.
+// validDate reports whether the server accepts the date without NO_ZERO_DATE and NO_ZERO_IN_DATE: a real date, or one
+// whose month or day is zero.
 func (m *moment) validDate() bool {
 	if m.month > 12 || m.day > 31 {
 		return false
@@ -102,7 +102,8 @@ func (c *column) dateTime(v any) (any, error) {
 	return out, nil
 }
 
-// partialTime converts a date without a month or day, with its time. A TIMESTAMP accepts only one: all zeros.
+// partialTime converts a date without a month or day, with its time. The only such value that a TIMESTAMP accepts is
+// all zeros.
 func (c *column) partialTime(m moment) (any, error) {
 	zero := m.year+m.month+m.day+m.hour+m.minute+m.second == 0 && m.fraction == ""
 	if m.zoned || c.typ == "timestamp" && !zero {
@@ -150,7 +151,7 @@ func (c *column) timeOfDay(v any) (any, error) {
 		return nil, c.misfit("a fraction of a second with more digits")
 	}
 	out := fmt.Sprintf("%s%02d:%02d:%02d", p[1], number(p[2]), number(p[3]), number(p[4]))
-	if fraction != "" { // only MariaDB accepts 838:59:59.5; others return an error
+	if fraction != "" { // only MariaDB accepts 838:59:59.5; MySQL returns an error
 		out += "." + fraction
 	}
 	return out, nil

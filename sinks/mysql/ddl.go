@@ -51,8 +51,8 @@ func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origi
 	return nil
 }
 
-// ddl returns the CREATE TABLE of a view's table. Its texts are compared by their bytes, because properties of a body
-// are equal only if their bytes are. `types` in the configuration overrides that.
+// ddl returns the CREATE TABLE of a view's table. The table's texts are compared by their bytes, because properties of
+// a body are equal only if their bytes are. `types` in the configuration overrides that.
 func (s *Sink) ddl(ctx context.Context, v *replicator.View, columns []*declared) (string, error) {
 	settings := settingsOf(v)
 	database, table := split(settings.Table, s.database)
@@ -159,7 +159,7 @@ func outside(typ string) string {
 	return "MEDIUMTEXT" + rest
 }
 
-// prefix is the indexed length of a long column: characters, or bytes.
+// prefix is how many characters, or bytes, of a long column are indexed.
 const prefix = 191
 
 // indexKeys returns the keys of an index's table: one by value, and one by the entity's key. A primary key can't
@@ -186,8 +186,9 @@ func indexKeys(columns []*declared, keys []string) []string {
 	return []string{"  PRIMARY KEY (" + byValue + ")", byKey}
 }
 
-// valueKey returns the parts of an index on values within a number of bytes: as many columns as fit, long ones only by
-// their beginning. long reports whether some value is not indexed in full, fit whether all columns fit.
+// valueKey returns the parts of an index on an index view's values, which takes at most room bytes: as many columns as
+// fit, and of a long column only the beginning. long reports whether some value is not indexed in full, fit whether all
+// columns fit.
 func valueKey(columns []*declared, room int64) (parts []string, long, fit bool) {
 	for _, c := range columns {
 		if c.role != ofIndex {
@@ -223,7 +224,7 @@ func indexBytes(typ string) int64 {
 	name, rest, _ := strings.Cut(d, "(")
 	name, _, _ = strings.Cut(name, " ")
 	var n int64
-	_, _ = fmt.Sscanf(rest, "%d", &n) // 0: it has no length
+	_, _ = fmt.Sscanf(rest, "%d", &n) // n stays 0 if the type has no length
 	switch {
 	case strings.HasSuffix(name, "TEXT"), strings.HasSuffix(name, "BLOB"), name == "JSON":
 		return outsideBytes

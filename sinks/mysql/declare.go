@@ -20,11 +20,11 @@ type role int
 
 const (
 	ofRow     role = iota // a field of a row, which may be long and NULL
-	ofIndex               // a value that entities are found by; a long one is indexed by its beginning
+	ofIndex               // a value that entities are found by; only the beginning of a long value is indexed
 	ofKey                 // part of the entity's key, which is in a unique key
-	ofGroup               // part of a counter's group, which is its primary key
+	ofGroup               // part of a counter's group; the group is the table's primary key
 	ofSum                 // a counter's amount
-	ofVersion             // the version
+	ofVersion             // the cell's version
 )
 
 // anything has the types of columns whose values are unknown: no source column is named, and no body was sampled.
@@ -122,7 +122,7 @@ type declarer struct {
 	view    *replicator.View
 	from    *origins
 	has     *shape        // the existing table; nil: there is none
-	sampled []seen.Values // by the view's fields
+	sampled []seen.Values // a summary of sampled values for each of the view's fields
 	columns []*declared
 }
 
@@ -290,7 +290,7 @@ func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (strin
 	if set != origin.Charset && !strings.HasPrefix(origin.Charset, "utf8") {
 		typ = larger(typ)
 	}
-	if set != "utf8mb4" { // utf8mb4 is the table's own
+	if set != "utf8mb4" { // utf8mb4 is the table's own character set
 		typ += " CHARACTER SET " + set + " COLLATE " + collation
 	}
 	return typ, nil
@@ -323,7 +323,7 @@ func sumOf(c *SourceColumn) string {
 	case "decimal":
 		var digits, scale int
 		if m := declaredSize.FindString(c.Type); m != "" {
-			_, _ = fmt.Sscanf(m, "(%d,%d)", &digits, &scale) // the type has this form
+			_, _ = fmt.Sscanf(m, "(%d,%d)", &digits, &scale) // never fails, because the type has this form
 			return fmt.Sprintf("DECIMAL(%d,%d)", min(digits+20, 65), scale)
 		}
 	case "float", "double":

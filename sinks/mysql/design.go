@@ -61,7 +61,7 @@ func (s *Sink) uncreatable(ctx context.Context, v *replicator.View, statement st
 	defer conn.Close()
 	_, err = conn.ExecContext(ctx, strings.Replace(statement, "CREATE TABLE ", "CREATE TEMPORARY TABLE ", 1))
 	switch {
-	case is(err, 1044, 1142, 1227): // CREATE TEMPORARY TABLES is a separate right
+	case is(err, 1044, 1142, 1227): // the user lacks CREATE TEMPORARY TABLES, which is a separate right
 		return nil
 	case err != nil:
 		return uncreated(v, err)

@@ -18,7 +18,7 @@ const (
 	noTable      = 1146
 	errDuplicate = 1062
 	errDeadlock  = 1213
-	errLockWait  = 1205 // for a row's lock, or for a table's lock
+	errLockWait  = 1205 // the wait for a row's lock, or a table's lock, timed out
 
 	errTableChanged = 1412 // the table was altered since the snapshot began
 )
@@ -72,7 +72,8 @@ func classify(err error, doing string) error {
 			doing, err)
 	}
 	if errors.Is(err, driver.ErrBadConn) { // RejectReadOnly turns a refusal to write into this error
-		return fmt.Errorf("%s: %s", doing, takesNoWrites) // not err, which says that the connection was lost
+		// The message leaves err out, because err says that the connection was lost.
+		return fmt.Errorf("%s: %s", doing, takesNoWrites)
 	}
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) || errors.Is(err, context.Canceled) {

@@ -12,21 +12,21 @@ import (
 type blame int
 
 const (
-	rowFault     blame = iota // the row that is written; every error that is not in the list
+	rowFault     blame = iota // the row that is written; also the cause of every error that is not in faults
 	serverFault               // the server, whatever the table; temporary
-	passingFault              // the statement's table, for some time
-	batchFault                // the batch: a smaller one may succeed. With a single row, it is temporary
-	sizeFault                 // the batch, or one row that is too large
+	passingFault              // the statement's table; temporary
+	batchFault                // the batch: a smaller one may succeed. With a single row, the error is temporary
+	sizeFault                 // the size of the batch, or of a single row
 	userFault                 // the sink's user, until the operator acts
-	tableFault                // the current table, until the operator acts
+	tableFault                // the statement's table, until the operator acts
 )
 
 // fault describes a known error.
 type fault struct {
-	name  string // its name in the servers' manuals
+	name  string // the error's name in the servers' manuals
 	blame blame
-	means string // its meaning, in words that contain no value; "" if plain
-	plain bool   // the server's message contains no value
+	means string // the error's meaning, in words that contain no value; "" if plain is set
+	plain bool   // the server's message contains no value, so it may be shown
 }
 
 // faults are the known errors of MySQL and MariaDB. Any other error counts as caused by the row that is written: a

@@ -19,9 +19,9 @@ import (
 type batchStates struct {
 	own    heldStates
 	others heldStates         // states of other sources' cells, by this source's id of the entity
-	owners map[string][]owner // by view: the other sources that feed it
+	owners map[string][]owner // by view name: the other sources that feed the view
 
-	horizons map[uint32]int64 // by view id, of the target's views
+	horizons map[uint32]int64 // by view id: the horizons of the target's views
 }
 
 // entities returns the ids of a key's entity in the table of states: one for the target's own source, and one for each
@@ -35,7 +35,7 @@ func (t *Target) entities(all []string, own string, key replicator.Key) []string
 }
 
 // place returns the map that a state belongs to, and this source's id of the entity. If the state is another source's,
-// place also notes that in h.
+// place also sets source and entity in h.
 func (s *batchStates) place(own string, h *heldState, entity string) (to heldStates, id string) {
 	r := wire.NewReader(entity)
 	source := r.Text()

@@ -21,7 +21,7 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 		return fmt.Sprintf("the name of table %s is too long for a second table beside it", sh.name()), nil
 	}
 	if _, problems := s.plan(v, sh); len(problems) > 0 && !settingsOf(v).Create {
-		return "", nil // the shadow will be refused for its problems
+		return "", nil // createShadow reports the problems
 	}
 	var foreign []string
 	for _, c := range sh.columns {

@@ -45,7 +45,7 @@ func (t *Target) explainForgetting(ctx context.Context, err error) error {
 	return t.sink.granting(ctx, classify(err, "table "+stateTable), err, t.sink.database)
 }
 
-// raiseHorizons raises the horizons of the target's filled views, each up to its mark.
+// raiseHorizons raises the horizons of the target's filled views, but no horizon above its view's mark.
 func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	args := []any{horizon, replicator.PhaseFilled}
 	for _, k := range t.kept {
@@ -73,7 +73,7 @@ func (s *Sink) horizons(ctx context.Context) (map[uint32]int64, error) {
 	return found, err
 }
 
-// forgetPage examines a page of the source's cells, and forgets those that no view needs.
+// forgetPage examines a page of the source's cells, and forgets the states that no view needs.
 func (t *Target) forgetPage(
 	ctx context.Context, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
@@ -127,7 +127,7 @@ func (t *Target) forgetPage(
 	return found, next, nil
 }
 
-// forgettable reports whether a cell's state can be removed: no view that knows the cell needs it.
+// forgettable reports whether a cell's state can be removed: no view that knows the cell needs the state.
 func (c cellState) forgettable(horizons map[uint32]int64) bool {
 	return c.below(func(view uint32) int64 { return horizons[view] })
 }
@@ -201,7 +201,7 @@ func (s *batchStates) scanHorizons(rows *sql.Rows) error {
 	return rows.Err()
 }
 
-// judged is the known state of an item's cell in the view of one of its values.
+// judged returns what is known about the item's cell in the view that one of the item's values is for.
 func (it *item) judged(value int, s *batchStates) judge.Known {
 	id := it.values[value].keeper.id
 	known := it.before.find(id).known()

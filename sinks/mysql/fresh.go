@@ -11,7 +11,7 @@ import (
 // unique key refuses a row, which ends the freshness.
 
 // startsFresh checks whether a view that was just registered is fresh. A view is not fresh if several shards of the
-// source feed it, or if it is spread over shards: other targets add and remove rows there.
+// source feed it, or if it is spread over shards: other targets add and remove its rows.
 func (k *keeper) startsFresh(ctx context.Context, db *sql.DB, source string) error {
 	if !k.fresh.Swap(false) || k.ledger || k.shardOn != nil || source != "" {
 		return nil

@@ -18,14 +18,14 @@ type keeper struct {
 	place  int // the view's index in Target.Views
 	id     uint32
 	salt   salt
-	marked replicator.Standing // the view's progress when it was opened
+	marked replicator.Standing // the progress in the view's mark when the view was opened
 
 	table      string    // quoted
 	definition string    // the table's CREATE TABLE when the view was opened; "": unknown
 	keys       []*column // the target's key columns
 	keyOf      []int     // for each key column, the index of its value in the cell's key
 	fields     []*column
-	version    *column // nil: the table has none
+	version    *column // nil: the table has no version column
 	inserted   string  // the quoted columns of an INSERT: fields, keys, version
 	kind       kind
 
@@ -41,9 +41,9 @@ type keeper struct {
 
 	shardOn *shardColumn // nil: the view lives in one database
 
-	fresh atomic.Bool // see startsFresh
+	fresh atomic.Bool // all rows of the table were written together with a state: see fresh.go
 
-	unordered, ordered atomic.Bool // without foreign key checks, or always with them: see references.go
+	unordered, ordered atomic.Bool // rows are written without, or always with, foreign key checks: see references.go
 }
 
 // kind stores one kind of view.
@@ -55,8 +55,8 @@ type kind interface {
 	// missing.
 	row(k *keeper, e replicator.Entry, version int64) (row, error)
 
-	// rows returns the rows that the table should have for a key. cells are its cells' contributions, in the order of
-	// the feeds.
+	// rows returns the rows that the table should have for a key. cells are the contributions of the key's cells, in
+	// the order of the feeds.
 	rows(k *keeper, cells [][]row) []row
 
 	// write makes the table show, for each changed key, what its cells now contribute.
@@ -66,7 +66,7 @@ type kind interface {
 // change is a key whose contributions changed.
 type change struct {
 	key  []any
-	rows [][]row // their current contributions, by cell, in the order of the view's feeds
+	rows [][]row // the current contributions of the key's cells, in the order of the view's feeds
 	held bool    // the table may hold rows of the key
 
 	taken []row // rows to be subtracted, if the view has a ledger
@@ -111,7 +111,7 @@ func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 		}
 		return c
 	}
-	if !k.ledger { // a group has no key
+	if !k.ledger { // a counter's groups have no key
 		order, err := s.keyOrder(v)
 		if err != nil {
 			problems = append(problems, err.Error())
@@ -182,8 +182,8 @@ func unmanaged(k *keeper, sh *shape) []string {
 // hasColumn reports whether a source table has a column role, which distinguishes a key's cells.
 func (s *Sink) hasColumn(table string) bool { return s.tables[table].Column != "" }
 
-// keyOrder finds, for each of the target's key columns, the index of its value in a cell's key. The order must be the
-// same in every table that feeds the view. Otherwise the keys of the tables' cells would not match.
+// keyOrder finds, for each of the target's key columns, the index of the column's value in a cell's key. The order must
+// be the same in every table that feeds the view. Otherwise the keys of the tables' cells would not match.
 func (s *Sink) keyOrder(v *replicator.View) (order []int, err error) {
 	for n, f := range v.From {
 		t := s.tables[f.Table]

@@ -77,7 +77,7 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 		}
 		switch {
 		case own > 0:
-			return nil // another replicator has registered the view meanwhile
+			return nil // another replicator has registered the view since register looked for it
 		case older == 0 && fellows > 0:
 			return s.insertView(ctx, tx, source, k)
 		}
@@ -120,7 +120,7 @@ func empty(ctx context.Context, tx *sql.Tx, table string) (removed int64, err er
 	}
 }
 
-// ledgerDifferences compares the ledger's amounts of cells with what they should contribute.
+// ledgerDifferences compares the ledger's amounts of cells with the amounts that the cells should contribute.
 func ledgerDifferences(k *keeper, items []*item, states *batchStates) []replicator.Difference {
 	var differences []replicator.Difference
 	for _, it := range items {

@@ -56,5 +56,6 @@ func quotedSize[T string | []byte](v T) int {
 	return n
 }
 
-// escapes maps a byte to the character after its backslash; 0: the byte needs no escape.
+// escapes maps a byte to the character that follows the backslash in the byte's escape sequence; 0: the byte needs no
+// escape.
 var escapes = [256]byte{0: '0', '\n': 'n', '\r': 'r', '\x1a': 'Z', '\'': '\'', '"': '"', '\\': '\\'}

@@ -26,18 +26,18 @@ import (
 // concurrent write can't look like a loss.
 const (
 	emptiedEvidence = 100
-	witnessed       = 1000   // rows that a check notes, at most
-	witnessRows     = 5000   // rows that a check reads to find witnesses; all rows of an entity make one witness
-	oldRows         = 20_000 // rows that a check searches for an old one if no witness is left
-	witnessStates   = 20_000 // states that a query reads for the witnesses
-	emptiedSample   = 2000   // states that are read for the first check, which has no witnesses
+	witnessed       = 1000   // the most keys, or sums, that a check notes as witnesses
+	witnessRows     = 5000   // the rows that a check reads to find witnesses; all rows of an entity make one witness
+	oldRows         = 20_000 // the rows that a check searches for an old row, if no witness is left
+	witnessStates   = 20_000 // the most states that one query reads for the witnesses
+	emptiedSample   = 2000   // the states that the first check reads, because it has no witnesses yet
 )
 
 // witnesses are some of the rows that a view's table had at a check.
 type witnesses struct {
 	at    time.Time
-	order int64                    // everything before this log position was applied
-	rows  map[replicator.Key]int64 // by key: the log position of its last change
+	order int64                    // all changes before this log position were applied
+	rows  map[replicator.Key]int64 // by key: the log position of the entity's last change
 	sums  []row                    // a counter's groups and sums
 }
 
@@ -75,8 +75,8 @@ func (l *looks) forget(retired map[uint32]bool) {
 	}
 }
 
-// lookForLoss reports whether a table was emptied since its last check, and notes new witnesses. Everything before
-// order has been applied.
+// lookForLoss reports whether a table was emptied since its last check, and notes new witnesses. All changes before the
+// log position order have been applied.
 func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost bool, err error) {
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
@@ -104,7 +104,7 @@ func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost 
 	return lost, err
 }
 
-// shown returns keys whose cells the view shows, from the source's first states.
+// shown returns keys whose cells the view shows. It reads only the source's first states.
 func (t *Target) shown(ctx context.Context, k *keeper) (keys []replicator.Key, err error) {
 	cells, _, err := t.cells(ctx, "", emptiedSample, func(state cellState) bool { return state.find(k.id).known().Shown })
 	seen := map[replicator.Key]bool{}
@@ -118,7 +118,7 @@ func (t *Target) shown(ctx context.Context, k *keeper) (keys []replicator.Key, e
 }
 
 // firstWitnesses returns the witnesses for a process's first check: entities that the view shows according to their
-// states, and that did not change after the view's mark. If there is no mark, order is the limit.
+// states, and that did not change after the view's mark. If the view has no mark, order is the limit instead.
 func (t *Target) firstWitnesses(ctx context.Context, tx *sql.Tx, k *keeper, order int64) (w witnesses, err error) {
 	keys, err := t.shown(ctx, k)
 	if err != nil {
@@ -189,7 +189,7 @@ func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 }
 
 // lastChanges returns the log positions at which the keys' entities last changed. It omits entities that the view
-// doesn't show, and an entity with more states than it reads.
+// doesn't show, and an entity with more states than one query reads.
 func (t *Target) lastChanges(
 	ctx context.Context, tx *sql.Tx, k *keeper, keys []replicator.Key,
 ) (map[replicator.Key]int64, error) {

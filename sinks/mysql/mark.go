@@ -153,8 +153,8 @@ func (t *Target) readMarks(ctx context.Context, tx *sql.Tx) (_ map[uint32]stored
 	return found, server, err
 }
 
-// lost returns err, or errSwapped if marks are missing because another replicator swapped in rebuilt views. Those have
-// their own marks, so nothing is lost.
+// lost returns err, or errSwapped if marks are missing because another replicator swapped in rebuilt views. The rebuilt
+// views have their own marks, so nothing is lost.
 func (t *Target) lost(ctx context.Context, err error) error {
 	if !errors.Is(err, replicator.ErrSinkLost) {
 		return err

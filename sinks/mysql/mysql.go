@@ -71,7 +71,7 @@ type Sink struct {
 	widening widening
 	creating sync.Mutex // held while the sink's own tables are checked and created
 
-	droppedLeft atomic.Bool // dropLeft has run
+	droppedLeft atomic.Bool // dropLeft has completed
 
 	mu     sync.Mutex
 	server *server // nil until the first call of askNow

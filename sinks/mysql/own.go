@@ -127,7 +127,7 @@ func (s *Sink) register(ctx context.Context, source string, k *keeper) (emptied 
 		case fingerprint == k.view.Fingerprint:
 			k.marked, err = m.standing()
 			return emptied, err
-		case k.ledger: // see registerLedger
+		case k.ledger: // registerLedger ends the old registration
 		default:
 			if _, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE id = ?", k.id); err != nil {
 				return false, classify(err, "table "+viewsTable)
@@ -140,7 +140,7 @@ func (s *Sink) register(ctx context.Context, source string, k *keeper) (emptied 
 			continue
 		}
 		err = s.insertView(ctx, s.db, source, k)
-		if err != nil && !is(err, 1062) { // on a duplicate, another replicator was quicker
+		if err != nil && !is(err, 1062) { // a duplicate key: another replicator has just registered the view
 			return false, classify(err, "table "+viewsTable)
 		}
 		k.fresh.Store(err == nil)

@@ -100,8 +100,8 @@ func (s *Sink) refersAmongViews(ctx context.Context, k *keeper) (bool, error) {
 // which would stay if a statement fails.
 func (s *server) hasUnchecked() bool { return s.mariaDB || !strings.HasPrefix(s.version, "5.") }
 
-// begins begins a statement that changes a view's table: a verb, and the rest. If necessary, it adds the option that
-// skips foreign key checks.
+// begins begins a statement that changes a view's table: verb is INSERT or DELETE, and rest follows it. If necessary,
+// begins adds the option that skips foreign key checks.
 func (w *writer) begins(k *keeper, verb string, rest ...string) {
 	switch {
 	case !k.unordered.Load():

@@ -173,7 +173,7 @@ func (f *refit) addIndexKeys(columns []*declared, primary *index, stay []*index)
 	lines := indexKeys(columns, quotedNames(keys))
 	byKey := lines[len(lines)-1]
 	switch lines = lines[:len(lines)-1]; {
-	case primary == nil: // as in a new table
+	case primary == nil: // the table gets the same keys as a new table
 	case autoOnly(primary, f.sh, f.view) && len(f.added)+len(f.gone) > 0: // the old index was on the earlier columns
 		lines = []string{strings.Replace(lines[len(lines)-1], "PRIMARY KEY", "KEY", 1)}
 	default:
@@ -251,7 +251,7 @@ func (f *refit) alter(ctx context.Context, s *Sink) error {
 // refused explains why the table can't be altered. Usually the operator must act.
 func (f *refit) refused(ctx context.Context, s *Sink, err error, statement string) error {
 	switch {
-	case is(err, 1142, 1044): // createShadow has tested the right for a shadow
+	case is(err, 1142, 1044): // the live table's right is missing: createShadow has tested the right for a shadow
 		return replicator.Fatal(fmt.Errorf("%w: %s", classify(err, statement), s.grant(ctx, s.database, "ALTER")))
 	case ofTable(err) && !is(err, errLockWait):
 		return replicator.Fatal(classify(err, statement))

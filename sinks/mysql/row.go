@@ -43,7 +43,8 @@ func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 	}
 	if !found {
 		add := "PRIMARY"
-		if slices.ContainsFunc(sh.indexes, func(x index) bool { return x.name == "PRIMARY" }) { // a table can have only one
+		// A table can have only one primary key.
+		if slices.ContainsFunc(sh.indexes, func(x index) bool { return x.name == "PRIMARY" }) {
 			add = "UNIQUE"
 		}
 		problems = append(problems, fmt.Sprintf("it has no primary or unique key on exactly the %s: "+
@@ -97,7 +98,8 @@ func (rowKind) write(w *writer, k *keeper, changes []change) error {
 	}
 	var sets []string
 	for _, c := range k.managed() {
-		if !slices.Contains(k.keys, c) || c.collates() { // the row may belong to another key that the collation treats as equal
+		// Set a text key column, too: the row may belong to another key that the collation treats as equal.
+		if !slices.Contains(k.keys, c) || c.collates() {
 			sets = append(sets, c.quoted+" = "+w.server.newRow(c.quoted))
 		}
 	}

@@ -49,7 +49,7 @@ func openDB(cfg *mysql.Config, timeout time.Duration) (*sql.DB, error) {
 	cfg.ParseTime = false
 	cfg.Loc = time.UTC
 	cfg.RejectReadOnly = true // after a failover the old primary is read-only: connect again
-	cfg.MaxAllowedPacket = 0  // what the server allows
+	cfg.MaxAllowedPacket = 0  // 0: as large as the server allows
 	cfg.Logger = &mysql.NopLogger{}
 	if timeout == 0 {
 		timeout = Timeout

@@ -285,7 +285,8 @@ func (r *viewReader) places() []string {
 			break
 		}
 		database, table := split(r.settings.Table, to.Database)
-		place := to.Address + "\x00" + strings.ToLower(database+"."+table) // many servers ignore the case
+		// In lower case, because many servers ignore the case of names.
+		place := to.Address + "\x00" + strings.ToLower(database+"."+table)
 		if slices.Contains(places, place) {
 			r.Problem("table", "%q is the same table for several shards of the sink. Leave the database out, "+
 				"so that each shard has its own table",

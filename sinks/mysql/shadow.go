@@ -92,14 +92,14 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origi
 			return fmt.Errorf("view %s: %w", v.Shadows, err)
 		}
 	} else if sh != nil {
-		if !s.fits(v, sh) { // it was not altered yet, or fits an earlier definition
+		if !s.fits(v, sh) { // the shadow's table was not altered yet, or fits an earlier definition
 			if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+sh.quoted()); err != nil {
 				return s.needsMore(ctx, err, v.Shadows, "dropping the table "+name)
 			}
 			sh = nil
 		}
 	}
-	if sh == nil { // or a shadow that was filled and then dropped by hand would be swapped in empty
+	if sh == nil { // otherwise a shadow that was filled and then dropped by hand would be swapped in empty
 		if err := s.Forget(ctx, v.Name); err != nil {
 			return err
 		}
@@ -401,7 +401,7 @@ func (s *Sink) renames(ctx context.Context, b swapping) ([]renaming, error) {
 		return nil, err
 	}
 	left, err := s.isThere(ctx, old)
-	if err == nil && left { // left by a process that ended before it could drop the table
+	if err == nil && left { // a process ended before it could drop this table
 		_, err = s.db.ExecContext(ctx, "DROP TABLE "+old)
 	}
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 type shardColumn struct {
 	*column
 	inKey bool // the column is a key column, so an entry can't move to another shard
-	place int  // index in the keeper's keys, or in its fields
+	place int  // the column's index in the keeper's keys, or in the keeper's fields
 }
 
 // shardable are the types of columns by which a view can be sharded: see shardOf.

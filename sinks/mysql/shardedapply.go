@@ -16,7 +16,7 @@ import (
 func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	put, take := t.rounds(ops)
 	batch := judge.NewBatch(ops)
-	rejected := map[replicator.ValueAt][]error{} // by shard
+	rejected := map[replicator.ValueAt][]error{} // by value: the shards' errors
 	for _, round := range [][]judge.Part{put, take} {
 		outcomes, err := t.applyRound(ctx, round)
 		if err != nil {
@@ -26,7 +26,7 @@ func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 			batch.Include(&round[shard], outcome)
 			for _, r := range outcome.Rejected {
 				at := round[shard].At(r.Op, r.View)
-				if errors.Is(r.Err, replicator.ErrClaimed) { // the value waits in that shard until it can be shown
+				if errors.Is(r.Err, replicator.ErrClaimed) { // the shard keeps the value until it can show it
 					continue
 				}
 				if rejected[at] == nil {
@@ -42,13 +42,14 @@ func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 	return batch.Applied(), nil
 }
 
-// rounds splits a batch by shard, into parts that put something and parts that only remove. A share that fits either
-// round is applied with the other shares of its cell and shard, so that one transaction changes them together.
+// rounds splits a batch by shard and by round. The first round puts entries, the second only removes them. If a share
+// can go in either round, it goes with its cell's other shares for that shard, so that one transaction changes them
+// together.
 func (t *shardedTarget) rounds(ops []replicator.Op) (put, take []judge.Part) {
 	put, take = t.parts(), t.parts()
 	for i, op := range ops {
 		for shard, shares := range t.split(&op, op.AsOf != 0 && op.Rewrite) {
-			var values [3][]replicator.Value // by round
+			var values [3][]replicator.Value // by turn
 			for _, p := range shares {
 				values[p.turn] = append(values[p.turn], p.value)
 			}
@@ -78,13 +79,13 @@ type share struct {
 type turn int
 
 const (
-	putting turn = iota // the first round: the shard will hold something
-	taking              // the second round: another shard may hold it instead
-	either              // any round: no other shard can hold any of it
+	putting turn = iota // the first round, because the shard gets entries
+	taking              // the second round, because another shard may get the entries in the first
+	either              // either round, because no other shard can hold the entries
 )
 
 // split returns what each shard gets of an op. If a key belongs to one shard, the other shards get nothing. With
-// everywhere set, they get an empty value, which removes misplaced entries.
+// everywhere set, the other shards get an empty value, which removes misplaced entries.
 func (t *shardedTarget) split(op *replicator.Op, everywhere bool) [][]share {
 	shares := make([][]share, len(t.shards))
 	add := func(shard int, v replicator.Value, entries []replicator.Entry, turn turn) {

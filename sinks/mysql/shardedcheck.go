@@ -22,8 +22,8 @@ func (s *Sharded) Check(ctx context.Context, views []*replicator.View) []replica
 	return found
 }
 
-// checkAlike finds differing tables of a view. It returns nil if there are none, or if they can't be read, which other
-// checks report.
+// checkAlike finds differing tables of a view. It returns nil if the tables are alike, or if a table can't be read,
+// which the shard's own check reports.
 func (s *Sharded) checkAlike(ctx context.Context, v *replicator.View) *replicator.Finding {
 	var kept []*keeper
 	for _, sink := range s.shards {

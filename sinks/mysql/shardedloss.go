@@ -20,7 +20,9 @@ func (s *Sharded) ForgetLost(ctx context.Context, v *replicator.View, sources []
 	if !s.spread[v.Name] {
 		return s.Forget(ctx, v.Name)
 	}
-	held := make([]map[string]bool, len(s.shards)) // by shard and source; false: another definition, or no mark
+	// held says, by shard and source, whether the shard holds the view with v's definition and a mark. A source is
+	// missing if the shard has not registered the view for it.
+	held := make([]map[string]bool, len(s.shards))
 	for shard := range held {
 		held[shard] = map[string]bool{}
 	}
@@ -75,8 +77,8 @@ func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string
 		switch {
 		case !s.spread[view] && (len(without) == 0 || without[0] != s.names[0]), len(without) == 0:
 		case !s.spread[view] && len(with) > 0:
-			lacking[view] = fmt.Sprintf("shard %s (now the first; the view was kept in shard %s)", s.names[0],
-				with[0])
+			lacking[view] = fmt.Sprintf("shard %s, which is now the first (the view is in shard %s: were the shards "+
+				"reordered?)", s.names[0], with[0])
 		case !s.spread[view]:
 			lacking[view] = "shard " + s.names[0]
 		case len(with) > 0 && len(without) == 1:

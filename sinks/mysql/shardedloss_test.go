@@ -63,11 +63,12 @@ func TestTheShardsThatLackAViewAreNamed(t *testing.T) {
 			order         []int // of the shards, when the sink is opened again
 			spread, first string
 		}{
-			"none":      {},
-			"one":       {emptied: []int{1}, spread: "shard s1"},
-			"several":   {emptied: []int{0, 2}, spread: "shards s0, s2", first: "shard s0"},
-			"all":       {emptied: []int{0, 1, 2}, first: "shard s0"},
-			"reordered": {order: []int{1, 0, 2}, first: "shard s1 (now the first; the view was kept in shard s0)"},
+			"none":    {},
+			"one":     {emptied: []int{1}, spread: "shard s1"},
+			"several": {emptied: []int{0, 2}, spread: "shards s0, s2", first: "shard s0"},
+			"all":     {emptied: []int{0, 1, 2}, first: "shard s0"},
+			"reordered": {order: []int{1, 0, 2},
+				first: "shard s1, which is now the first (the view is in shard s0: were the shards reordered?)"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				m := makeShards(t, s, 3, "CREATE TABLE spread"+ddl, "CREATE TABLE home"+ddl)

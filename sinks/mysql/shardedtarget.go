@@ -15,9 +15,9 @@ import (
 type shardedTarget struct {
 	sink   *Sharded
 	views  []*replicator.View
-	shards []*Target // nil: no view lives there
-	local  [][]int   // by shard and view: the view's index in the shard's target; absent: the view does not live there
-	global [][]int   // by shard and index in its target: the view's index in views
+	shards []*Target // by shard; nil: no view lives in the shard
+	local  [][]int   // by shard and view: the view's index in the shard's target; absent: the shard lacks the view
+	global [][]int   // by shard and the view's index in the shard's target: the view's index in views
 }
 
 const absent = -1

@@ -30,7 +30,7 @@ type viewState struct {
 	view   uint32
 	state  replicator.State
 	digest uint64 // of the contribution; noDigest if there is none, deadDigest if it could not be computed or written
-	kept   string // the contribution, if cells are merged, in a counter, or if it waits and can be written
+	kept   string // the contribution of a merged view or a counter, or one that waits and can be written; else ""
 }
 
 // These digests are reserved: no contribution has one of them.
@@ -57,7 +57,7 @@ func (v *viewState) contribution() string {
 	return v.kept
 }
 
-// find returns the state of a view; nil if it never saw the cell.
+// find returns the cell's state in a view; nil if the view never saw the cell.
 func (c cellState) find(view uint32) *viewState {
 	for i := range c {
 		if c[i].view == view {

@@ -59,7 +59,7 @@ type comparison struct {
 type comparedGroup struct {
 	group  row
 	added  *big.Rat // the ledger's sum
-	stored *big.Rat // the table's sum; nil if it has no row
+	stored *big.Rat // the table's sum; nil if the table has no row of the group
 }
 
 // wrongSumsIn returns the groups whose sums in the table differ from the ledger of all sources. It starts at the

@@ -77,10 +77,11 @@ func claimed(ctx context.Context, q querier, owners []owner, keys []replicator.K
 type owner struct {
 	source string
 	id     uint32
-	salt   salt // nil if ownersOf read it
+	salt   salt // nil if ownersOf read the owner, because it does not read the salt
 }
 
-// ownersOf returns all sources that feed a view. Entries of another shard of the source are not orphans, so all count.
+// ownersOf returns all sources that feed a view. Entries of another shard of the source are not orphans, so all sources
+// count.
 func ownersOf(ctx context.Context, q querier, view string) (all []owner, err error) {
 	err = eachRow(ctx, q, func(rows *sql.Rows) error {
 		var o owner

@@ -13,7 +13,7 @@ import (
 type Target struct {
 	sink   *Sink
 	source string
-	others judge.Others // the sources that an entity may move to
+	others judge.Others // the other sources that may have a row of an entity
 	views  []*replicator.View
 	kept   []*keeper // one for each view, in the views' order
 	shared bool      // several cells of one key feed at least one view
@@ -27,7 +27,7 @@ type Target struct {
 	marks   *judge.Marks
 
 	guesses atomic.Bool // no guess about new cells has been wrong so far: see novelty.go
-	novelty *novelty    // nil if the table of states had rows when the target was opened, or if shared
+	novelty *novelty    // nil if the table of states had rows when the target was opened, or if shared is set
 }
 
 var _ replicator.Target = (*Target)(nil)

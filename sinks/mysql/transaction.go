@@ -22,7 +22,7 @@ func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error
 	if err != nil {
 		return err
 	}
-	defer conn.Close() // it goes back to the pool
+	defer conn.Close() // this returns the connection to the pool
 	if err := do(conn); err != nil {
 		if _, rerr := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); rerr != nil {
 			// The connection may be in the middle of a statement or result, so it is not used again.
@@ -34,8 +34,8 @@ func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error
 }
 
 // impatient calls do with a connection that waits only the given seconds for other sessions' use of a table. The wait
-// must be short, because statements that queue behind it wait as well. Afterwards the connection has its normal timeout
-// again.
+// must be short, because later statements on the table queue behind the waiting one. Afterwards the connection has its
+// normal timeout again.
 func (s *Sink) impatient(ctx context.Context, seconds int, do func(*sql.Conn) error) error {
 	return s.onConnection(ctx, func(conn *sql.Conn) error {
 		var patience int64
@@ -182,9 +182,9 @@ type heldStates map[string][]heldState
 type heldState struct {
 	cell   string
 	views  cellState
-	stored string // its stored form; "" if nothing is known
+	stored string // the stored form of views; "" if the cell has no known state
 
-	source, entity string // for another source's cell: the source and its id of the entity
+	source, entity string // for another source's cell: the source, and the source's id of the entity
 }
 
 func (s heldStates) of(entity, cell string) heldState {
@@ -203,7 +203,7 @@ func (s heldStates) order() {
 	}
 }
 
-// find returns the state of a view; nil if it never saw the cell.
+// find returns the cell's state in a view; nil if the view never saw the cell.
 func (h heldState) find(view uint32) *viewState { return h.views.find(view) }
 
 func (s heldStates) add(entity, cell []byte, state cellState, stored string) error {

@@ -41,7 +41,7 @@ func (t *Target) pageKeys(
 	if err != nil {
 		return nil, "", err
 	}
-	kinds, err := t.keyKinds(ctx, k) // after the rows, so that there is a state to learn types from
+	kinds, err := t.keyKinds(ctx, k) // after the rows are read, so that there is a state whose key shows the types
 	if err != nil {
 		return nil, "", err
 	}

@@ -36,11 +36,11 @@ func (e misfitError) Error() string { return e.why + " does not fit " + e.column
 // widening caches recent answers about columns that a value did not fit.
 type widening struct {
 	mu    sync.Mutex
-	found map[string]widened // by view and column
+	found map[string]widened // the recent answers, by view and column
 }
 
 type widened struct {
-	statement string // the ALTER TABLE that widens the column; "" if the source's is not wider
+	statement string // the ALTER TABLE that widens the column; "" if the source's column is not wider
 	until     time.Time
 }
 
@@ -61,7 +61,8 @@ func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, ag
 	found := w.found[name]
 	if time.Now().After(found.until) {
 		now, failed := definition(ctx, t.sink.db, k.table)
-		if failed == nil && k.definition != "" && now != k.definition { // another lane or program has widened it
+		// If the definition changed, another lane or another program has altered the table.
+		if failed == nil && k.definition != "" && now != k.definition {
 			return nil, k.altered()
 		}
 		found.statement = ""
@@ -121,7 +122,7 @@ func (s *Sink) widen(ctx context.Context, v *replicator.View, table, definition 
 }
 
 // measured reports whether the source columns' types limit the length of values. ENUMs, SETs and types that only
-// MariaDB has don't: they became texts with room to spare.
+// MariaDB has don't: the program makes them texts with room to spare.
 func (d *declarer) measured(ctx context.Context, f replicator.Field) (bool, error) {
 	for _, o := range config.OriginsOf(d.view, f.Path) {
 		origin, err := d.from.column(ctx, d.sink.tables[o.Table], o.Path)
@@ -136,7 +137,7 @@ func (d *declarer) measured(ctx context.Context, f replicator.Field) (bool, erro
 }
 
 // widenOwn widens a column of a table that the program created, and reports whether it did. If another program's
-// transaction has read the table, it waits only a few seconds.
+// transaction has read the table, widenOwn waits only a few seconds.
 func (s *Sink) widenOwn(ctx context.Context, k *keeper, statement string) (done bool, err error) {
 	err = s.impatient(ctx, 5, func(conn *sql.Conn) error {
 		_, err := conn.ExecContext(ctx, statement+", ALGORITHM=INPLACE, LOCK=NONE")
@@ -160,7 +161,7 @@ func (s *Sink) widenOwn(ctx context.Context, k *keeper, statement string) (done 
 	return false, classify(err, "widening a column")
 }
 
-// narrower returns the statements that widen those of the view's columns that are narrower than the source's columns.
+// narrower returns the statements that widen the columns of the view that are narrower than the source's columns.
 func (s *Sink) narrower(ctx context.Context, k *keeper, from *origins) (statements []string, err error) {
 	now, err := definition(ctx, s.db, k.table)
 	for _, c := range slices.Concat(k.keys, k.fields) {

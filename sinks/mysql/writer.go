@@ -232,7 +232,7 @@ func (k *keeper) appendRow(b []byte, r row, key []any) []byte {
 	return append(b, ')')
 }
 
-// writeStates stores the states of cells. suffix is the clause for states that exist already; "": all are new.
+// writeStates stores the states of cells. suffix is the clause for states that exist already; "" if all states are new.
 func (w *writer) writeStates(changed []*item, suffix string) error {
 	for n := 0; n < len(changed); {
 		w.write("INSERT INTO ", stateTable, " (entity, cell, state) VALUES ")
