@@ -21,7 +21,7 @@ type Cluster struct {
 	options []kgo.Opt
 	client  *kgo.Client
 	admin   *kadm.Client
-	asking  sync.WaitGroup // the requests that are running, also after their caller stopped waiting
+	asking  sync.WaitGroup // the running requests, also those whose caller has stopped waiting
 }
 
 // Connect makes a Cluster from the options for all its connections: brokers, TLS, SASL. It opens no connection yet.
@@ -40,7 +40,7 @@ func (c *Cluster) Close() {
 }
 
 // answer asks the cluster about topics or groups. It returns an error as soon as ctx is done. The Kafka client ignores
-// its context while it opens a connection, which may take 20 s if a broker is silent.
+// ctx while it opens a connection, which may take 20 s if a broker is silent.
 func answer[T any](ctx context.Context, c *Cluster,
 	ask func(ctx context.Context, of ...string) (T, error), of ...string) (T, error) {
 	type said struct {
@@ -74,7 +74,7 @@ type Topic struct {
 
 var errNoTopic = errors.New("it does not exist")
 
-// Topic describes a topic. The error is Fatal if it does not exist.
+// Topic describes a topic. The error is Fatal if the topic does not exist.
 func (c *Cluster) Topic(ctx context.Context, name string) (Topic, error) {
 	t := Topic{Name: name}
 	details, err := answer(ctx, c, c.admin.ListTopics, name)

@@ -40,8 +40,8 @@ type GroupConfig struct {
 	Identity string
 
 	Assigned func(partitions []Partition)
-	Revoked  func(partitions []Partition) // returns after they are drained and saved
-	Lost     func(partitions []Partition) // another member may already read them
+	Revoked  func(partitions []Partition) // returns after the partitions are drained and their positions saved
+	Lost     func(partitions []Partition) // another member may already read the partitions
 
 	Session time.Duration // how long the group waits for a heartbeat; 0: Kafka's default of 45 s
 }
@@ -86,7 +86,7 @@ func (c *Cluster) Join(ctx context.Context, cfg GroupConfig) (*Group, error) {
 	if g.client, err = kafkaclient.New(options...); err != nil {
 		return nil, fmt.Errorf("kafka: group %s: %w", cfg.Group, err)
 	}
-	g.client.PauseFetchTopics(cfg.Topics...) // each pipeline reads with its own client
+	g.client.PauseFetchTopics(cfg.Topics...) // this client reads no records: each pipeline has its own client
 	return g, nil
 }
 
@@ -181,7 +181,7 @@ func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position)
 	select {
 	case g.turn <- struct{}{}:
 		committed := make(chan error, 1)
-		go func() { // opening a connection ignores ctx: see answer
+		go func() { // the client ignores ctx while it opens a connection: see answer
 			defer func() { <-g.turn }()
 			committed <- g.commit(ctx, p, at.Order)
 		}()
@@ -210,9 +210,9 @@ func (g *Group) commit(ctx context.Context, p Partition, offset int64) (failed e
 // Progress is a group's progress in one partition.
 type Progress struct {
 	Partition
-	Member  string // the member that has it; "": none
+	Member  string // the member that reads the partition; "": none
 	Applied int64  // the committed offset
-	End     int64
+	End     int64  // the end of the partition
 }
 
 // Lag returns how many records are not applied yet.

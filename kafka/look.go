@@ -53,9 +53,9 @@ type lookup struct {
 	decoder changelog.Decoder
 	wanted  map[replicator.Cell]int
 	states  []replicator.State
-	rows    []*replicator.Row // rows of the first cells, as many as fit into bytes
+	rows    []*replicator.Row // the rows of the first cells, as many as fit into the limit
 	size    int64
-	bytes   int64 // the limit for rows; 0: none
+	bytes   int64 // the most bytes that rows may have; 0: no limit
 
 	mark    replicator.Position // the publisher's last mark
 	filling bool                // whether the publisher is still filling the topic
@@ -64,7 +64,7 @@ type lookup struct {
 // firstPlace is the lowest Order that an origin can have.
 const firstPlace = 1
 
-// mayCome reports whether a cell may lack a record only because the publisher has not reached it yet.
+// mayCome reports whether a cell may lack a record only because the publisher has not published the cell yet.
 func (l *lookup) mayCome(i int) bool {
 	return l.states[i] == replicator.State{} && l.filling
 }
@@ -157,7 +157,8 @@ func (s *Source) Remembers(ctx context.Context, since time.Time) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return time.Since(since.Round(0)) < topic.Tombstones, nil // wall-clock time: the machine may have been suspended
+	// Round makes this a comparison of wall-clock times, because the machine may have been suspended.
+	return time.Since(since.Round(0)) < topic.Tombstones, nil
 }
 
 // untold marks a cell without a record. It is not a valid version.

@@ -106,9 +106,9 @@ func IsPlace(text string) bool {
 
 // Separators that neither positions nor names contain.
 const (
-	inTopic    = " in topic " // the topic's id
-	ofShard    = " of shard "
-	sinceOrder = " since order "
+	inTopic    = " in topic "    // followed by the topic's id
+	ofShard    = " of shard "    // followed by the origin's name
+	sinceOrder = " since order " // followed by the lowest order, as Fence's since
 )
 
 // Covers reports whether a position of a MySQL or MariaDB source, given by its Token, includes a fence: a GTID set, or
@@ -127,7 +127,7 @@ func (t token) includes(fence string, covers Covers) (bool, error) {
 		}
 	}
 	fence, text, _ := strings.Cut(fence, sinceOrder)
-	since, _ := strconv.ParseInt(text, 10, 64) // 0 if the fence names none
+	since, _ := strconv.ParseInt(text, 10, 64) // 0 if the fence names no order
 	fence, shard, _ := strings.Cut(fence, ofShard)
 	if t.Mark.IsZero() || t.Mark.Source != shard || t.Mark.Order < since {
 		return false, nil

@@ -14,11 +14,11 @@ import (
 // Publisher is what a marks topic says about the publisher of a changelog.
 type Publisher struct {
 	Source     string              // the origin: a shard's name
-	Partitions int                 // how many of them cells are spread over; later ones hold no cells
-	At         replicator.Position // how far it has read the origin; zero: not marked yet
+	Partitions int                 // how many partitions cells are spread over; partitions added later hold no cells
+	At         replicator.Position // how far the publisher has read the origin; zero: it has marked no position yet
 }
 
-// ErrUnmarked means that no publisher has marked a topic yet, or that its mark was forgotten.
+// ErrUnmarked means that no publisher has marked a topic yet, or that the publisher's mark was forgotten.
 var ErrUnmarked = errors.New("no publisher has recorded its progress there yet")
 
 // Publisher describes a topic's publisher. The error wraps ErrUnmarked if the topic has no publisher yet. It is Fatal

@@ -27,16 +27,17 @@ type Reader struct {
 	decoder changelog.Decoder // only Read's goroutine uses it
 
 	mu      sync.Mutex
-	history []moment // by offset; the first is at or before the offset that Position was last asked for
-	latest  int64    // the partition's end when it was last requested
-	asked   time.Time
+	history []moment  // ordered by offset; the first is at or before the offset of the last call of Position
+	latest  int64     // the partition's end when Latest last requested it
+	asked   time.Time // when Latest last requested the end
 
 	// complete is when everything was last read, or when reading began at the first record. For delete.retention.ms
 	// after that, Kafka keeps the tombstone of every cell that was deleted since. Zero: not known.
 	complete time.Time
 }
 
-// moment is what is known about an offset: the publisher's mark before it, and when the record before it was written.
+// moment is what is known about an offset: the publisher's last mark before the offset, and when the record before the
+// offset was written.
 type moment struct {
 	offset int64
 	mark   mark
@@ -154,7 +155,7 @@ func (r *Reader) note(m moment) {
 	r.enter(m)
 }
 
-// marked remembers a mark. A new publisher's first mark has no position yet, so the mark before it stays.
+// marked remembers a mark. A new publisher's first mark has no position yet, so the previous mark stays.
 func (r *Reader) marked(in *kgo.Record, m mark) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +181,7 @@ func twoOrigins(topic, one, other string) error {
 		changelog.Origin(one), changelog.Origin(other)))
 }
 
-// enter adds a moment. It replaces the last one if that has the same offset. r.mu is held.
+// enter adds a moment. It replaces the last moment if that has the same offset. r.mu is held.
 func (r *Reader) enter(m moment) {
 	if n := len(r.history); r.history[n-1].offset == m.offset {
 		r.history[n-1] = m

@@ -30,7 +30,7 @@ type Source struct {
 	cfg     Config
 	stats   stats
 
-	partitions atomic.Int32 // over which the publisher spreads cells, according to its marks; 0: no mark was read yet
+	partitions atomic.Int32 // how many the publisher spreads cells over, as its marks say; 0: no mark was read yet
 }
 
 var (
@@ -40,7 +40,7 @@ var (
 
 type stats struct{ records, bytes, changes atomic.Int64 }
 
-// Stats counts what a source's readers have read since it was made.
+// Stats counts what a source's readers have read since the source was made.
 type Stats struct {
 	Records, Bytes int64
 	Changes        int64 // delivered changes
@@ -174,8 +174,8 @@ func (c *Cluster) consume(topic string, partition int32, from int64) (*kafkaclie
 	options := append(slices.Clip(c.options),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(),                    // the end may be a control record, so its offset is needed
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // an offset out of range is an error, not a new start
+		kgo.KeepControlRecords(),                    // the last record may be a control record, which shows the end
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // if the offset is out of range, fail
 		kgo.FetchMaxWait(500*time.Millisecond),
 		kgo.FetchMaxPartitionBytes(fetchBytes),
 	)
