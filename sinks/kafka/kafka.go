@@ -22,7 +22,7 @@ type Config struct {
 	Name   string
 	Access kafkaclient.Access
 	Views  []*replicator.View // all views of the sink
-	Codecs map[string]string  // by table: the encoding of its bodies
+	Codecs map[string]string  // by table: the encoding of the table's bodies
 
 	Sources []string // the sources that feed the views; empty: one source without a name
 
@@ -81,8 +81,8 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	return t, nil
 }
 
-// Look implements replicator.Looker. It doesn't fence a publisher. But when the target applies its first value, it
-// does, unless this sink itself publishes the view.
+// Look implements replicator.Looker. It doesn't fence a publisher. But the target's first applied value fences the
+// publisher, unless this sink itself publishes the view.
 func (s *Sink) Look(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	t, err := s.target(ctx, source, views, s.look)
 	if err != nil {
@@ -148,8 +148,8 @@ func (s *Sink) open(ctx context.Context, source string, v *replicator.View) (*ke
 	return k, nil
 }
 
-// look makes a keeper that only reads. If this sink publishes the view, look returns the publishing keeper. Its table
-// is up to date, and another producer would fence it.
+// look makes a keeper that only reads. If this sink publishes the view, look returns the publishing keeper, because
+// that keeper's table is up to date, and another producer would fence it.
 func (s *Sink) look(ctx context.Context, source string, v *replicator.View) (*keeper, error) {
 	s.mu.Lock()
 	publishes := s.keepers[place{source, v.Name}]

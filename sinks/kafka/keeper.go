@@ -300,11 +300,11 @@ func (k *keeper) explain(err error) error {
 
 // part is one value of a batch.
 type part struct {
-	op, value int // its indexes in the batch: Ops[op].Values[value]
+	op, value int // the value's indexes in the batch: Ops[op].Values[value]
 	of        *replicator.Op
 	what      *replicator.Value
 	key       []byte
-	record    *changelog.Record // the resulting record
+	record    *changelog.Record // the record to write for the value
 }
 
 // known returns what the sink knows about a cell, from the table's entry for it.
@@ -316,8 +316,8 @@ func (k *keeper) known(e changelog.Entry) judge.Known {
 	return known
 }
 
-// forgotten reports whether an entry was written before register made the view's mark. Its state doesn't count then,
-// because it may be from another definition.
+// forgotten reports whether an entry was written before register made the view's mark. Then the entry's state doesn't
+// count, because it may be from another definition.
 func (k *keeper) forgotten(e changelog.Entry) bool {
 	return int(e.Partition) < len(k.mark.Forgotten) && e.Offset < k.mark.Forgotten[e.Partition]
 }
@@ -427,12 +427,12 @@ func (k *keeper) decide(batch *judge.Batch, p *part, known judge.Known, e change
 	}
 	if next == known.State && e.Shown == (record.Row != nil) && e.Dead == (record.Dead != "") &&
 		string(e.Value) == string(r.Value) && !p.of.Rewrite {
-		return nil, nil // the topic already has it: a replay
+		return nil, nil // the topic already has this record: a replay
 	}
 	return r, nil
 }
 
-// held returns the cell's record in the table.
+// held decodes a cell's record from the table's entry for the cell.
 func (k *keeper) held(key []byte, e changelog.Entry) (*changelog.Record, error) {
 	return changelog.DecodeEntry(key, e)
 }

@@ -183,7 +183,7 @@ func (k *keeper) writeMark(ctx context.Context, at replicator.Standing) error {
 	return nil
 }
 
-// stood returns the view's progress as its mark in the sink has it, or nil if the mark is gone.
+// stood returns the view's progress according to its mark in the sink, or nil if the mark is gone.
 func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -214,7 +214,7 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 		return nil, err
 	}
 	k.marksRead = read
-	if err := k.alone(marks); err != nil { // another view or source was opened at the same time
+	if err := k.alone(marks); err != nil { // a keeper of another view or source may have been opened at the same time
 		return nil, err
 	}
 	m, changed := marks[place{k.source, k.view.Name}]

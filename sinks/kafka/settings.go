@@ -72,7 +72,7 @@ func readView(s *config.ViewSection) config.Target {
 			s.Problem("topic", "%s", problem)
 			break
 		}
-		for _, broker := range at.Brokers { // so that two sinks of the same cluster have the same places
+		for _, broker := range at.Brokers { // two sinks of one cluster must not share a topic
 			target.Places = append(target.Places, broker+"\x00"+name, broker+"\x00"+name+changelog.MarksSuffix)
 		}
 	}

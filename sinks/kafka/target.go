@@ -205,7 +205,8 @@ func columnsOf(r *replicator.Row) map[string]any {
 	return columns
 }
 
-// sameJSON compares decoded documents. A server may space a document differently in the binlog and in a table.
+// sameJSON compares documents without the spaces between their parts. A server may space a document differently in the
+// binlog and in a table.
 func sameJSON(a, b []byte) bool {
 	var x, y bytes.Buffer
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())

@@ -72,7 +72,7 @@ func (s *Sink) oneTopic(ctx context.Context, d kadm.TopicDetail, name string) (*
 		return nil, fmt.Errorf("asking for the settings of topic %s: %w", name, err)
 	}
 	for _, c := range configs {
-		if errors.Is(c.Err, kerr.UnknownTopicOrPartition) { // the topic was deleted in between
+		if errors.Is(c.Err, kerr.UnknownTopicOrPartition) { // the topic was deleted between the two requests
 			return &topic{name: name}, nil
 		}
 		if c.Err != nil {
@@ -161,7 +161,8 @@ func notCompacted(t *topic) string {
 // create makes the topics that are missing.
 func (s *Sink) create(ctx context.Context, v *replicator.View, t *topic) error {
 	settings := settingsOf(v)
-	policy, day := "compact", "604800000" // tombstones stay a week: a publisher may restart from a checkpoint that old
+	// Tombstones stay a week, because a publisher may restart from a checkpoint that is a week old.
+	policy, day := "compact", "604800000"
 	config := map[string]*string{"cleanup.policy": &policy, "delete.retention.ms": &day}
 	if settings.Replication > 2 {
 		two := "2"
