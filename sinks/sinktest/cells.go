@@ -18,7 +18,7 @@ func (f *fixture) spread(n int) {
 	}
 }
 
-// entity returns the index of a key's entity among those that were spread; -1 if it is not one of them.
+// entity returns the index of a key's entity among the entities that spread made; -1 if spread did not make it.
 func (f *fixture) entity(key replicator.Key) int {
 	i := slices.IndexFunc(f.cells, func(c replicator.Cell) bool { return c.Key == key })
 	if i < 0 {
@@ -134,7 +134,7 @@ func (f *fixture) cellsOf(what string, limit int, read page[replicator.Cell]) (a
 	f.t.Helper()
 	walk(f, what, limit, read, func(found []replicator.Cell) {
 		for _, c := range found {
-			if !slices.Contains(all, c) { // one may appear several times
+			if !slices.Contains(all, c) { // a walk may return a cell several times
 				all = append(all, c)
 			}
 		}

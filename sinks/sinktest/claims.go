@@ -18,7 +18,7 @@ type claims struct {
 	names   []string
 	sides   map[string]*claimant
 	owner   map[replicator.Cell]string // the source whose row the views show
-	letters map[letter]bool            // the dead letters that a store would have
+	letters map[letter]bool            // the dead letters that a store should have
 	now     int64
 	trace   []string
 }
@@ -28,10 +28,10 @@ type claimant struct {
 	name   string
 	target replicator.Target
 	log    []claimed
-	read   int
+	read   int                                  // how many changes of log were applied
 	rows   map[replicator.Cell]body             // the shard's rows
 	known  map[replicator.Cell]replicator.State // the states that a sink should know by now
-	bodies map[replicator.Cell]body             // the bodies that belong to known
+	bodies map[replicator.Cell]body             // the bodies of the cells in known; a deleted cell has none
 }
 
 // claimed is a change of a shard's cell. A nil body means that the row was deleted.

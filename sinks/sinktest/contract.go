@@ -115,7 +115,8 @@ func (f *fixture) try(ops ...replicator.Op) replicator.Applied {
 	f.t.Helper()
 	given := slices.Clone(ops)
 	a, err := f.target.Apply(f.t.Context(), given)
-	clear(given) // callers reuse the slice
+	// Apply must not keep the slice, because callers reuse it.
+	clear(given)
 	if err != nil {
 		f.t.Fatalf("Apply: %v", err)
 	}
@@ -355,7 +356,7 @@ func testMarks(f *fixture) {
 		f.t.Fatalf("the view has a mark before it was opened: %+v", m)
 	}
 	f.target = open(f.t, f.s, f.source, f.s.Views)
-	const odd = 1<<53 + 1 // not a float64
+	const odd = 1<<53 + 1 // a number that no float64 holds exactly
 	first := replicator.Position{Order: odd, Token: "first"}
 	later := replicator.Position{Order: odd + 1, Token: "later"}
 	last := replicator.Position{Order: odd + 2, Token: "last"}
@@ -380,7 +381,7 @@ func testMarks(f *fixture) {
 		{filled(last, 1), filling(last, 2, 3)},
 		{filled(last, 2), filled(last, 2)},
 		{swapped, swapped},
-		{filled(later, 2), swapped}, // Swapped of a lower position has no effect
+		{filled(later, 2), swapped}, // a mark at a lower position doesn't change Swapped
 		{filled(last, 2), filled(last, 2)},
 	} {
 		for range 2 {

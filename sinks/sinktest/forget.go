@@ -11,7 +11,7 @@ import (
 // it did not confirm, and marks the end.
 func (f *fixture) fill(order int64, bodies map[int]body) {
 	f.t.Helper()
-	f.apply(f.puts(2, order, bodies)...) // older than the previous content, whose state is forgotten
+	f.apply(f.puts(2, order, bodies)...) // a lower version than that of the previous content, whose state is forgotten
 	look := func(cells []replicator.Cell) {
 		var ops []replicator.Op
 		for _, c := range cells {
@@ -68,7 +68,7 @@ func testForget(f *fixture) {
 			f.t.Fatalf("a view that was forgotten has the mark %+v", m)
 		}
 	}
-	delete(shown, 2) // its delete is never applied
+	delete(shown, 2) // the entity's delete is never applied
 	shown[1] = b[3]
 	fill("forgotten", 100, f.s.Views, all...)
 	defined := *f.s.Views[0]

@@ -33,7 +33,8 @@ func (f *fixture) markAt(order int64, filling bool) {
 	}
 }
 
-// unknownOnly fails the test unless Apply reports exactly these ops as unknown, and exactly those as stale.
+// unknownOnly fails the test unless Apply reports exactly the ops in unknown as unknown, and exactly those in stale as
+// stale.
 func (f *fixture) unknownOnly(a replicator.Applied, unknown []int, stale ...int) {
 	f.t.Helper()
 	slices.Sort(a.Unknown)
@@ -59,12 +60,13 @@ func testGone(f *fixture) {
 	shows := map[replicator.Cell]body{lives: gives}
 
 	f.markAt(60, true)
-	if found := f.forgetGone(50); found.Remembered < 2 { // other sources' cells may count; a fill forgets none
+	// Cells of other sources may count, too. During a fill, the sink forgets no cell.
+	if found := f.forgetGone(50); found.Remembered < 2 {
 		f.t.Errorf("during a fill ForgetGone returns %+v, want two cells remembered", found)
 	}
-	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0) // its delete is remembered
+	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0) // the cell's delete is still remembered
 	f.markAt(100, false)
-	f.forgetGone(20) // nothing was deleted below that
+	f.forgetGone(20) // no cell was deleted below order 20
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0)
 	if found := f.forgetGone(1000); found.Forgotten < 1 || found.Remembered < 1 { // each shard counts its own cells
 		f.t.Errorf("with two deleted cells ForgetGone returns %+v, want one forgotten and one remembered", found)

@@ -17,7 +17,7 @@ type environment struct {
 	t       testing.TB
 	subject *Subject
 	targets []replicator.Target
-	base    int64 // where the next history's orders and keys begin
+	base    int64 // where the next history's log positions and keys begin
 }
 
 // history is one random history.
@@ -26,16 +26,16 @@ type history struct {
 	rnd      *rand.Rand
 	source   *source
 	replicas []*replica
-	late     []*batch // batches of crashed replicas and of scans, not yet arrived
+	late     []*batch // batches of crashed replicas and of scans that have not arrived yet
 	scans    bool
-	exact    bool                         // re-reads of the source see no more than they claim
-	filling  bool                         // only a scan brings the source's past: until then views are incomplete
-	began    int64                        // where the replicas began to follow
-	inOrder  bool                         // check for steps back
+	exact    bool                         // reads of the source see no change after the position that they claim
+	filling  bool                         // only a scan brings rows from before began: until then views are incomplete
+	began    int64                        // the log position at which the replicas began to follow
+	inOrder  bool                         // whether views are checked for steps back
 	forgets  bool                         // deleted cells are forgotten now and then
 	marked   int64                        // the highest position that was marked
-	floors   map[floorKey]int64           // the position that a cell has certainly reached
-	seen     map[floorKey]int64           // the position up to which a re-read saw changes, whatever it claimed
+	floors   map[floorKey]int64           // the position that a cell has certainly reached in a view
+	seen     map[floorKey]int64           // the highest position that a re-read saw: it may be above the claimed one
 	shown    map[string]map[string]string // by view: its content after the last batch
 	trace    []string                     // the applied ops, for analysing a failure
 }
@@ -166,7 +166,7 @@ func (h *history) arrive(ctx context.Context) error {
 	b := h.late[i]
 	err := h.apply(ctx, h.rnd.IntN(len(h.env.targets)), b)
 	if h.interrupted(err) {
-		return nil // it arrives again: a scan repeats its last batch
+		return nil // the batch arrives again later, as when a scan repeats its last batch
 	}
 	h.late = slices.Delete(h.late, i, i+1)
 	return err
@@ -252,7 +252,8 @@ func (h *history) scan() {
 	}
 }
 
-// claim returns the position that a read of the source made now claims to include; at least low.
+// claim returns the log position up to which a read of the source, made now, claims to include all changes. It is at
+// least low.
 func (h *history) claim(low int64) int64 {
 	if h.exact {
 		return h.source.now
@@ -276,7 +277,8 @@ func (h *history) reset(c *cell, newest *row, asOf int64) replicator.Op {
 func (h *history) apply(ctx context.Context, target int, b *batch) error {
 	given := slices.Clone(b.ops)
 	applied, err := h.env.targets[target].Apply(ctx, given)
-	clear(given) // callers reuse the slice
+	// Apply must not keep the slice, because callers reuse it.
+	clear(given)
 	if err != nil {
 		return fmt.Errorf("Apply: %w", err)
 	}
@@ -301,7 +303,7 @@ func (h *history) apply(ctx context.Context, target int, b *batch) error {
 		}
 	}
 	if b.dead && h.rnd.IntN(2) == 0 {
-		return nil // the answer is lost
+		return nil // the process ended before it could re-read the unknown cells
 	}
 	for _, i := range applied.Unknown {
 		if max(b.ops[i].Order, b.ops[i].AsOf) >= h.marked {
@@ -314,7 +316,7 @@ func (h *history) apply(ctx context.Context, target int, b *batch) error {
 	return nil
 }
 
-// look checks the views after a batch. left are the ops that were not applied.
+// look checks the views after a batch. left are the indexes of the ops that were not applied.
 func (h *history) look(b *batch, left []int) error {
 	before := h.shown
 	h.shown = map[string]map[string]string{}
@@ -383,7 +385,7 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 	past := append([]moment{{}}, c.past...)
 	for i, m := range past {
 		if i+1 < len(past) && past[i+1].order <= floor {
-			continue // it ended before the floor
+			continue // this state of the cell ended before the floor
 		}
 		var b body
 		if m.newest != nil {

@@ -181,7 +181,7 @@ func (r *Reference) Remove(v *replicator.View, c replicator.Cell, entries []repl
 	}
 }
 
-// Corrupt replaces what a view holds for a cell, or removes it, without changing its state.
+// Corrupt replaces what a view holds for a cell, or removes it, without changing the cell's state.
 func (r *Reference) Corrupt(source, view string, cell replicator.Cell, entries []replicator.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

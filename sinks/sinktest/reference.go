@@ -16,13 +16,13 @@ import (
 type Reference struct {
 	mu    sync.Mutex
 	rule  judge.Rule                   // State.Next, except when the suite itself is tested
-	cells map[place]judge.Known        // what the sink knows about a cell in a view; it outlives the cell
-	held  map[place][]replicator.Entry // what each cell contributes: what readers see
-	waits map[place][]replicator.Entry // contributions that wait: another source's row of the key is shown
+	cells map[place]judge.Known        // what the sink knows about each cell in a view, also about deleted cells
+	held  map[place][]replicator.Entry // the entries that each cell contributes, which readers see
+	waits map[place][]replicator.Entry // contributions that wait while another source's row of the key is shown
 	marks map[mark]replicator.Mark
 
-	horizons map[mark]int64 // deleted cells below it may have been forgotten
-	blind    bool           // for tests of the suite itself: it judges every cell as unseen
+	horizons map[mark]int64 // the log position below which deleted cells may have been forgotten
+	blind    bool           // for tests of the suite itself: the sink ignores its horizons
 }
 
 // place identifies a cell in a view.

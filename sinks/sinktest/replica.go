@@ -11,11 +11,11 @@ import (
 // replica is a replicator that follows the source's log as a pipeline does.
 type replica struct {
 	h       *history
-	target  int       // its index in the environment's targets
-	read    int       // how many events it has read
-	done    int       // how many events are completely applied: it starts again there after a crash
-	pending []pending // what was read since the last batch, each cell at most once
-	batch   *batch    // made, but not yet applied
+	target  int       // the index of the replica's target in environment.targets
+	read    int       // how many events the replica has read
+	done    int       // how many events are completely applied: after a crash, the replica starts again there
+	pending []pending // what was read since the last batch: at most one element for each cell
+	batch   *batch    // the batch that was made, but is not yet applied; nil: none
 }
 
 // pending is what a replica knows about a cell since its last batch: the newest put, or that it must re-read the cell.
@@ -31,11 +31,12 @@ type pending struct {
 type batch struct {
 	ops   []replicator.Op
 	reads []read // by op: zero for changes from the log
-	until int    // once the batch is applied, all events before this index are
-	dead  bool   // its process has ended
+	until int    // once the batch is applied, all events before this index are applied
+	dead  bool   // the process that made the batch has ended
 }
 
-// read is a read of the source. It claims to include everything up to one position, and saw everything up to another.
+// read is a read of the source. It claims to include everything up to the position claim, and saw everything up to the
+// position seen.
 type read struct{ claim, seen int64 }
 
 func (r read) String() string {
@@ -148,7 +149,7 @@ func (r *replica) crash() {
 		r.batch.dead = true
 		r.h.late = append(r.h.late, r.batch)
 	}
-	if r.h.rnd.IntN(4) == 0 { // its checkpoint was older or lost
+	if r.h.rnd.IntN(4) == 0 { // the replica's checkpoint was older or lost
 		r.done = r.h.rnd.IntN(r.done + 1)
 	}
 	r.pending, r.batch, r.read = nil, nil, r.done

@@ -70,7 +70,7 @@ func soak(t testing.TB) time.Duration {
 // writers is how many replicators write at once. Each opens the sink separately.
 const writers = 2
 
-// firstOrder leaves lower orders to the contract's tests.
+// firstOrder is the log position at which the histories begin. Lower positions are left to the contract's ops.
 const firstOrder = 1 << 32
 
 func newEnvironment(t testing.TB, s *Subject) *environment {
@@ -96,7 +96,7 @@ func newEnvironment(t testing.TB, s *Subject) *environment {
 	return env
 }
 
-// open opens the subject's sink again. It is closed at the end of the test.
+// open opens the subject's sink again. The sink is closed at the end of the test.
 func open(t testing.TB, s *Subject, source string, views []*replicator.View) replicator.Target {
 	t.Helper()
 	sink := s.New(t)

@@ -317,8 +317,8 @@ func testCutSwap(f *fixture) {
 	b.stands(91, 5)
 }
 
-// both reports whether both views show the contents after the swap. It fails unless they show either those or the
-// contents before.
+// both reports whether both views show the contents after the swap. It fails unless each view shows either the contents
+// after the swap or those before it.
 func (b *shadowing) both(before, after map[int]body) bool {
 	b.t.Helper()
 	var seen []bool
@@ -352,8 +352,8 @@ func (f *fixture) contents(v *replicator.View, bodies map[int]body) map[string]s
 	return contents(v, from)
 }
 
-// spent is a context that ends after a number of checks. So it can interrupt a call between any two of its steps, and a
-// repeated call between the same two.
+// spent is a context that ends after a number of checks. So it can interrupt a call between any two of the call's
+// steps, and a repeated call at the same place.
 type spent struct {
 	context.Context
 	left *atomic.Int64

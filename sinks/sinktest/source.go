@@ -14,11 +14,11 @@ import (
 // row is one row of a cell at the source.
 type row struct {
 	version int64
-	order   int64 // of its last change: of two rows with equal versions, the later one counts
+	order   int64 // the log position of the row's last change: of two rows with equal versions, the later one counts
 	body    body
 }
 
-// moment is the state of a cell from a position on: its newest row, nil if it had none.
+// moment is the state of a cell from a log position on: its newest row, or nil if it has no row.
 type moment struct {
 	order  int64
 	newest *row
@@ -27,7 +27,7 @@ type moment struct {
 // cell is a cell at the source, with its history.
 type cell struct {
 	id        replicator.Cell
-	versioned bool  // several rows; otherwise at most one, whose version is its log position
+	versioned bool  // the cell may have several rows; otherwise at most one, whose version is its log position
 	rows      []row // the current rows
 	past      []moment
 	deleted   []row // deleted rows, which may be inserted again
@@ -69,11 +69,11 @@ type source struct {
 	ties    bool // rows of one cell may have equal versions
 	cells   []*cell
 	log     []event
-	now     int64 // the order of the log's end
+	now     int64 // the log position of the log's end
 }
 
-// newSource makes a source with a few cells. Keys and orders begin at base, so that histories in one target don't
-// overlap.
+// newSource makes a source with a few cells. Keys and log positions begin at base, so that histories in one target
+// don't overlap.
 func newSource(rnd *rand.Rand, s *Subject, base int64, ties bool) *source {
 	src := &source{rnd: rnd, subject: s, ties: ties, now: base}
 	for entity := range 1 + rnd.IntN(3) {
@@ -188,8 +188,8 @@ func (s *source) record(e event) {
 	e.cell.past = append(e.cell.past, moment{order: s.now, newest: newest})
 }
 
-// earlier returns a position shortly before now, but at least low. A read of the source may claim to include only that
-// much, although it saw everything.
+// earlier returns a position shortly before now, but at least low. A read of the source may claim to include only the
+// changes up to there, although it saw all changes.
 func (s *source) earlier(low int64) int64 { return max(low, s.now-int64(s.rnd.IntN(8))) }
 
 // describe lists the log.

@@ -43,7 +43,7 @@ func testLooksOfOtherSources(f *fixture) {
 	apply(one, f.reset(c, replicator.NoVersion, 70, nil))
 	f.shows("after its own source re-read a cell", nil)
 
-	var cells []replicator.Cell // of one entity
+	var cells []replicator.Cell // cells of the same entity as c, in the same table
 	for _, feed := range f.s.feeds() {
 		if cell := (replicator.Cell{Table: feed.Table, Column: feed.Column, Key: c.Key}); feed.Table == c.Table &&
 			!slices.Contains(cells, cell) {
@@ -106,7 +106,8 @@ func testMoved(f *fixture) {
 	f.verifies("after both sources changed, unnoticed", f.everywhere(map[int]replicator.DifferenceKind{
 		moved: replicator.Extra, stayed: replicator.Stale, there: replicator.Extra}), one, other)
 
-	f.target = one.target // both put an entity that neither has now: each removes its own row once that is shown
+	// Both sources put an entity that neither has now. Each removes its own row once that row is shown.
+	f.target = one.target
 	f.try(f.puts(6, 70, map[int]body{moved: b[moved]})...)
 	for _, s := range []side{other, one} {
 		for view, ops := range f.verified(s) {

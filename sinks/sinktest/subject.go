@@ -29,25 +29,25 @@ type Subject struct {
 	// the key and member, and the amount.
 	Read func(t testing.TB, v *replicator.View) map[string]string
 
-	// Entry makes an entry with these fields, for kinds that need a Key or a Member; false if there is none. nil: an
-	// entry has only Fields.
+	// Entry makes an entry with these fields, for kinds that need a Key or a Member. It returns false if there is no
+	// entry. nil: an entry has only Fields.
 	Entry func(v *replicator.View, c replicator.Cell, fields []any) (replicator.Entry, bool)
 
 	// Property generates a property's value. nil: short texts, and small integers for a view's Sum.
 	Property func(r *rand.Rand, name string) any
 
-	// Bad has values, by property, that the sink must reject. nil: that is not tested.
+	// Bad has values, by property, that the sink must reject. nil: rejections are not tested.
 	Bad map[string]any
 
 	// SetMark changes a view's mark in the sink's storage; a nil mark removes it. A nil func: losses are not tested.
 	SetMark func(t testing.TB, source, view string, at *replicator.Standing)
 
-	// DamageMark makes a view's mark in the sink's storage unreadable. A nil func: that is not tested.
+	// DamageMark makes a view's mark in the sink's storage unreadable. A nil func: damaged marks are not tested.
 	DamageMark func(t testing.TB, source, view string)
 
-	// Plant adds entries where a view would show them for a cell. Remove removes what it shows there. Both use plain
-	// commands, without the sink's knowledge. For a sum, the entry is its group. If several cells of an entity feed a
-	// view, they are called for each, with the same entries. nil: nothing is changed by hand.
+	// Plant adds entries where a view would show them for a cell. Remove removes what the view shows for the cell. Both
+	// use plain commands, without the sink's knowledge. For a sum, the entry is its group. If several cells of an
+	// entity feed a view, both are called for each cell, with the same entries. nil: nothing is changed by hand.
 	Plant, Remove func(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry)
 
 	// Search returns what a reader sees of a view, in Read's form, if readers only see changes after the Target, a
@@ -103,7 +103,8 @@ func (s *Subject) table(name string) *replicator.Table {
 	return &s.Tables[i]
 }
 
-// feeds returns the views' feeds, each once. For a view that takes cells of any column, it has one column.
+// feeds returns the views' feeds, each once. For a view that takes cells of any column, it returns a feed of one
+// column.
 func (s *Subject) feeds() []replicator.Feed {
 	var feeds []replicator.Feed
 	for _, v := range s.Views {
@@ -252,7 +253,7 @@ func contents(v *replicator.View, from []contribution) map[string]string {
 			for _, e := range c.entries {
 				last := len(e.Fields) - 1
 				if e.Key == "" && slices.Contains(e.Fields[:last], nil) {
-					continue // it has no group
+					continue // the entry has no group
 				}
 				id := EntryID(e.Fields[:last], "")
 				if e.Key != "" {

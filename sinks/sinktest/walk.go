@@ -46,8 +46,8 @@ func testHeld(f *fixture) {
 	}
 }
 
-// testOutdated finds the cells to which nothing was applied since an order, and then reconciles deletes: it re-reads
-// these cells and applies the result, each page before it asks for the next.
+// testOutdated finds the cells to which nothing was applied since a log position, and then reconciles deletes: it
+// re-reads these cells and applies the result, each page before it asks for the next.
 func testOutdated(f *fixture) {
 	const before = 60
 	f.spread(9)
