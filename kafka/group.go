@@ -30,7 +30,7 @@ type Partition struct {
 func (p Partition) String() string { return name(p.Topic, p.Number) }
 
 // GroupConfig says which group to join, and what to do when partitions come and go. The functions are called one at a
-// time, and a rebalance of the group waits for them.
+// time, and a rebalance of the group waits for the functions.
 type GroupConfig struct {
 	Group  string
 	Topics []string
@@ -112,7 +112,7 @@ func (g *Group) Leave() {
 }
 
 // Refresh makes the member check at once for partitions that were added to the topics. The member also checks every
-// newsTime. It is enough if the group's leader sees new partitions.
+// newsTime. Only the group's leader must see new partitions.
 func (g *Group) Refresh() { g.client.ForceMetadataRefresh() }
 
 // ours is the prefix of the client ids of this program's members.

@@ -17,9 +17,9 @@ import (
 // before the last mark together, with the mark's position. It answers for each other cell alone, with its record's
 // position.
 //
-// While a publisher fills the topic, a missing record may still come. Its position is that of the publisher's scan,
-// which may be before the last mark. So a cell without a record gets the lowest possible position. Every record that
-// comes later is newer than this answer, and a view that already knows the cell ignores the answer.
+// While a publisher fills the topic, a missing record may still come. Its position will be that of the publisher's
+// scan, which may be before the last mark. So a cell without a record gets the lowest possible position. Every record
+// that comes later is newer than this answer, and a view that already knows the cell ignores the answer.
 func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	found := &lookup{reader: r, wanted: map[replicator.Cell]int{}, states: make([]replicator.State, len(cells)),
 		rows: make([]*replicator.Row, len(cells)), bytes: bytes}
