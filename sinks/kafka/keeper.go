@@ -77,7 +77,7 @@ func (k *keeper) open(ctx context.Context) error {
 	if err := k.register(ctx); err != nil {
 		return err
 	}
-	// The mark goes to the end of every partition. When a reader sees it, all earlier records are readable, too.
+	// The mark goes to the end of every partition. When a reader sees the mark, all earlier records are readable, too.
 	if err := k.writeMark(ctx, k.mark.Standing); err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func isFenced(err error) bool {
 		errors.Is(err, kerr.InvalidTxnState)
 }
 
-// explain adds to a producer's error what it means and what to do.
+// explain adds to a producer's error what the error means and what to do.
 func (k *keeper) explain(err error) error {
 	if isFenced(err) {
 		return replicator.Fatal(fmt.Errorf("view %s: topic %s: %w. Stop one of the two. Or the cluster ended a "+
@@ -307,7 +307,7 @@ type part struct {
 	record    *changelog.Record // the record to write for the value
 }
 
-// known returns what the sink knows about a cell, from the table's entry for it.
+// known returns what the sink knows about a cell, from the table's entry for the cell.
 func (k *keeper) known(e changelog.Entry) judge.Known {
 	known := judge.Known{State: e.State, Shown: e.Shown, Dead: e.Dead}
 	if k.forgotten(e) {

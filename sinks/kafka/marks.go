@@ -23,7 +23,7 @@ type found struct {
 }
 
 // settling is how long allMarks and catchUp wait for open transactions. Kafka acknowledges a commit before the brokers
-// write its end into the partitions, so a new mark may look uncommitted for a moment.
+// write the transaction's end into the partitions, so a new mark may look uncommitted for a moment.
 const settling = time.Second
 
 // allMarks reads all marks in a topic's marks topic. It also returns the offset at which readMarks can continue.
@@ -46,7 +46,7 @@ func (s *Sink) allMarks(ctx context.Context, t *topic) (map[place]found, int64, 
 }
 
 // readMarks reads a topic's marks topic from an offset to its end. It also returns the offset at which to continue, and
-// the end. It stops at an open transaction instead of waiting for its end. A killed publisher's transaction stays open
+// the end. It stops at an open transaction instead of waiting for it. A killed publisher's transaction stays open
 // until the next publisher opens the view, and that publisher calls Sink.Marks before.
 func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (
 	marks map[place]found, next, end int64, err error,

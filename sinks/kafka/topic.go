@@ -199,8 +199,8 @@ func (s *Sink) ends(ctx context.Context, topics ...string) (map[string]map[int32
 	return s.offsets(listed, err, "end", topics)
 }
 
-// starts returns the offsets at which a topic's partitions begin. Compaction does not change them. If they rise,
-// retention or a user removed records.
+// starts returns the offsets at which a topic's partitions begin. Compaction does not change these offsets. If they
+// rise, retention or a user removed records.
 func (s *Sink) starts(ctx context.Context, topic string) (map[int32]int64, error) {
 	listed, err := s.admin.ListStartOffsets(ctx, topic)
 	starts, err := s.offsets(listed, err, "beginning", []string{topic})
