@@ -23,10 +23,10 @@ type item struct {
 	entity        string
 	cell          string
 	values        []converted
-	before, after cellState
-	stored        []byte // the stored form of after
+	before, after cellState // the cell's state before and after the op
+	stored        []byte    // the stored form of after
 	promoted      []promotion
-	met           bool // the cell may have a state
+	met           bool // the cell may already have a state in the sink
 }
 
 // converted is what an op contributes to one view, in the target's own types.
@@ -89,7 +89,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return batch.Applied(), nil
 }
 
-// converter makes items from a batch's ops. It allocates all items together, and all of their values.
+// converter makes items from a batch's ops. It allocates all items together, and all of the items' values together.
 type converter struct {
 	target   *Target
 	ops      []replicator.Op
@@ -258,7 +258,7 @@ func (t *Target) applyPatiently(ctx context.Context, batch *judge.Batch, items [
 	return patiently(ctx, func() error { return t.applyOnce(ctx, batch, items, mode) })
 }
 
-// patiently calls do until the server doesn't roll it back, but at most attempts times.
+// patiently calls do until the server doesn't roll the transaction back, but at most attempts times.
 func patiently(ctx context.Context, do func() error) error {
 	for i := 1; ; i++ {
 		err := do()

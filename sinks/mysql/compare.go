@@ -152,7 +152,7 @@ func (t *Target) unreplaced(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// expectation is what a view should hold for a key, and the item to report if it doesn't.
+// expectation is what a view should hold for a key, and the item to report if the view doesn't.
 type expectation struct {
 	item *item
 	id   string // the key, in the stored form of rows

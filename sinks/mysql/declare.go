@@ -126,7 +126,7 @@ type declarer struct {
 	columns []*declared
 }
 
-// given is the type of an existing column, or the configured one; "" if it must be chosen.
+// given is the type of an existing column, or the configured one; "" if declare must choose the type.
 func (d *declarer) given(name string) string {
 	if c := d.has.column(name); c != nil && c.charset != "" {
 		return c.declared + " CHARACTER SET " + c.charset + " COLLATE " + c.collation
@@ -175,7 +175,7 @@ func (d *declarer) declare(ctx context.Context, u use) error {
 	return nil
 }
 
-// sampledType is a type that fits sampled values; "" if there are none.
+// sampledType is a type that fits sampled values, of which there is at least one.
 func sampledType(of *seen.Values, name string, r role) string {
 	switch r {
 	case ofSum:
@@ -217,7 +217,7 @@ func (d *declarer) inBodies(f replicator.Field) bool {
 	})
 }
 
-// sourceType is the type that fits the source columns that a field is made of; "" if there are none.
+// sourceType is the type that fits the source columns that a field is made of; "" if the field is made of none.
 func (d *declarer) sourceType(ctx context.Context, f replicator.Field, r role) (string, error) {
 	typ := ""
 	for _, o := range config.OriginsOf(d.view, f.Path) {
@@ -332,7 +332,7 @@ func sumOf(c *SourceColumn) string {
 	return anything[ofSum]
 }
 
-// widest is a type that holds the values of both types; "" if neither contains the other.
+// widest is a type that holds the values of both types; "" if there is no such type.
 func widest(a, b string) string {
 	sizes := []string{"tinytext", "text", "mediumtext", "longtext"}
 	switch {

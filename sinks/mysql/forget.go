@@ -22,7 +22,7 @@ import (
 
 var _ replicator.Forgetter = (*Target)(nil)
 
-// forgetAtOnce is how many rows one statement deletes. Batches may wait for it.
+// forgetAtOnce is how many rows one statement deletes. Batches may wait for the statement.
 const forgetAtOnce = 200
 
 // gonePrefix begins the stored form of a state whose first segment says that the cell is gone: see stateFormat.
@@ -145,7 +145,7 @@ func (c cellState) below(horizon func(view uint32) int64) bool {
 	return true
 }
 
-// goneCell is a row of the table of states as it was read. It is deleted only if it is unchanged.
+// goneCell is a row of the table of states as it was read. The row is deleted only if it is unchanged.
 type goneCell struct {
 	cellPlace
 	stored string

@@ -8,7 +8,7 @@ import (
 )
 
 // gather returns the contributions of all cells of an entity to a view, from every source, as they are once the batch
-// is applied. They are in the view's order.
+// is applied. They are in the order in which the view takes fields from cells.
 func (t *Target) gather(k *keeper, entity string, items []*item, states *batchStates) ([][]row, error) {
 	current := map[string]cellState{}
 	for _, s := range states.own[entity] {

@@ -20,10 +20,10 @@ type keeper struct {
 	salt   salt
 	marked replicator.Standing // the progress in the view's mark when the view was opened
 
-	table      string    // quoted
+	table      string    // the table's quoted name
 	definition string    // the table's CREATE TABLE when the view was opened; "": unknown
 	keys       []*column // the target's key columns
-	keyOf      []int     // for each key column, the index of its value in the cell's key
+	keyOf      []int     // for each key column, the index of the column's value in the cell's key
 	fields     []*column
 	version    *column // nil: the table has no version column
 	inserted   string  // the quoted columns of an INSERT: fields, keys, version

@@ -127,7 +127,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := s.dropLeft(ctx); err != nil {
 		return nil, err
 	}
-	epoch, err := s.readEpoch(ctx) // before the ids, so that a swap in between shows as a changed epoch
+	epoch, err := s.readEpoch(ctx) // read before the ids, so that a swap in between shows as a changed epoch
 	if err != nil {
 		return nil, err
 	}

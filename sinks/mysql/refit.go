@@ -50,7 +50,7 @@ func (s *Sink) refitting(ctx context.Context, v *replicator.View, sh *shape, fro
 	return s.refitTo(ctx, v, sh, from, outdated(v, sh))
 }
 
-// extending finds the changes for a table that is filled in place. Columns made for another purpose stay there.
+// extending finds the changes for a table that is filled in place. Columns made for another purpose stay in the table.
 func (s *Sink) extending(ctx context.Context, v *replicator.View, sh *shape, from *origins) (*refit, error) {
 	if _, problems := s.plan(v, sh); len(problems) == 0 || sh.isView {
 		return nil, nil
@@ -99,7 +99,7 @@ func manages(v *replicator.View, column string) bool {
 		settings.VersionColumn != "" && strings.EqualFold(settings.VersionColumn, column)
 }
 
-// rekey replaces the primary key if it doesn't fit, drops indexes that lose a column, and adds missing ones. columns
+// rekey replaces the primary key if it doesn't fit, drops indexes that lose a column, and adds missing indexes. columns
 // are the view's.
 func (f *refit) rekey(columns []*declared) {
 	var stay []*index
@@ -296,7 +296,7 @@ func (s *Sink) rebuilt(ctx context.Context, v *replicator.View, sh *shape, from 
 	return f.statement(ctx, s)
 }
 
-// whyInPlace returns the reason why a rebuild of the view is in place; "" if it is not.
+// whyInPlace returns the reason why a rebuild of the view is in place; "" if the rebuild is beside the table.
 func (s *Sink) whyInPlace(ctx context.Context, v *replicator.View) (string, error) {
 	switch {
 	case s.inPlace:

@@ -110,7 +110,8 @@ func (rowKind) write(w *writer, k *keeper, changes []change) error {
 	return w.insert(k, rows, keys, w.server.rowAlias()+" ON DUPLICATE KEY UPDATE "+strings.Join(sets, ", "))
 }
 
-// merge makes one row from the contributions of a key's cells, in the order of their feeds; nil if there are none.
+// merge makes one row from the contributions of a key's cells, in the order of the cells' feeds; nil if no cell
+// contributes.
 func merge(cells [][]row, fields int) row {
 	if len(cells) == 1 && len(cells[0]) == 1 {
 		return cells[0][0]

@@ -376,7 +376,7 @@ func renameTables(all []renaming) string {
 	return "RENAME TABLE " + strings.Join(pairs, ", ")
 }
 
-// rename replaces the live tables by the shadows' tables, all in one statement, unless that has been done.
+// rename replaces the live tables by the shadows' tables, all in one statement, unless they were replaced already.
 func (s *Sink) rename(ctx context.Context, begun []swapping) error {
 	var all []renaming
 	for _, b := range begun {

@@ -29,7 +29,7 @@ type cellState []viewState
 type viewState struct {
 	view   uint32
 	state  replicator.State
-	digest uint64 // of the contribution; noDigest if there is none, deadDigest if it could not be computed or written
+	digest uint64 // the contribution's; noDigest: no contribution; deadDigest: it could not be computed or written
 	kept   string // the contribution of a merged view or a counter, or one that waits and can be written; else ""
 }
 

@@ -34,7 +34,7 @@ func (s span) holds(id string) bool { h := placeOf(id); return s.from <= h && h 
 // placeOf returns a group's hash, which decides the group's span.
 func placeOf(id string) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(id)) // it never fails
+	_, _ = h.Write([]byte(id)) // a hash's Write never fails
 	return h.Sum64()
 }
 

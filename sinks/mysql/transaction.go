@@ -12,8 +12,8 @@ import (
 	"replicator"
 )
 
-// A batch's transaction takes two round trips. The first begins it, locks and reads. The second writes and commits.
-// Each round trip costs this process and the server some 20 µs of processor time, whatever its size.
+// A batch's transaction takes two round trips. The first begins the transaction, locks and reads. The second writes and
+// commits. Each round trip costs this process and the server some 20 µs of processor time, whatever its size.
 
 // onConnection calls do with a connection, on which it begins and commits a transaction. If do fails, the transaction
 // is rolled back.

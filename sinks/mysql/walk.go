@@ -97,7 +97,7 @@ type cellPlace struct{ Entity, Cell []byte }
 // beyondCell is the condition for cells after a cellPlace. Its arguments are the entity twice, and the cell.
 const beyondCell = "(entity > ? OR (entity = ? AND cell > ?))"
 
-// inOrder orders the cells for paging. A limit follows it.
+// inOrder orders the cells for paging. The caller appends the limit.
 const inOrder = " ORDER BY entity, cell LIMIT "
 
 // cellAt parses a cursor. An empty cursor means the position before all cells of the entity.

@@ -36,7 +36,7 @@ const sendAt = 240 << 10
 // full reports whether the statement being written is long enough to be sent.
 func (w *writer) full() bool { return len(w.text) > min(sendAt, w.server.packet/2) }
 
-// run adds the written statement to the pending ones. view is the view whose table it writes, or allViews.
+// run adds the written statement to the pending ones. view is the view whose table the statement writes, or allViews.
 func (w *writer) run(view int) error {
 	if w.apart {
 		if _, err := w.conn.ExecContext(w.ctx, w.taken(&w.text)); err != nil {
