@@ -168,7 +168,7 @@ func (c *claims) drain() {
 	}
 }
 
-// step applies some of a source's next changes in one batch. Of the changes of one cell it applies only the last.
+// step applies some of a source's next changes in one batch. Of several changes of one cell, it applies only the last.
 func (c *claims) step(s *claimant) {
 	c.t.Helper()
 	n := min(1+c.rnd.IntN(4), len(s.log)-s.read)

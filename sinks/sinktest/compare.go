@@ -105,7 +105,7 @@ func testByHand(f *fixture) {
 			delete(there, extra)
 			return append(f.puts(5, 50, there), f.looks(5, 60, map[int]body{extra: nil})...)
 		},
-		func(bodies map[int]body) []replicator.Op { return f.looks(5, 80, bodies) }, // a verify
+		func(bodies map[int]body) []replicator.Op { return f.looks(5, 80, bodies) }, // a verify with repair
 	} {
 		if i > 0 {
 			f.clear()

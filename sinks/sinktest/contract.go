@@ -200,7 +200,7 @@ func testDelete(f *fixture) {
 func testHeldUp(f *fixture) {
 	c, old, deleted := f.cells[0], f.body(), f.body()
 	f.apply(f.put(c, 3, 33, old))
-	f.apply(f.put(c, 3, 45, old))                 // a scan
+	f.apply(f.put(c, 3, 45, old))                 // a scan puts the same row
 	f.staleOnly(f.try(f.reset(c, 3, 41, old)), 0) // the re-read after version 5, inserted at 37, was deleted at 39
 	f.staleOnly(f.try(f.put(c, 5, 37, deleted)), 0)
 	f.shows("after a put that was held up", map[replicator.Cell]body{c: old})

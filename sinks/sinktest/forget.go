@@ -36,8 +36,8 @@ func (f *fixture) fill(order int64, bodies map[int]body) {
 	}
 }
 
-// testForget forgets views, and redefines one. The next Open knows nothing about them, and a fill replaces their old
-// content.
+// testForget forgets views, and redefines one. The next Open knows nothing about these views, and a fill replaces their
+// old content.
 func testForget(f *fixture) {
 	f.source = "forget"
 	sink := f.s.New(f.t) // one sink for all steps, because closing it may take a while

@@ -233,9 +233,9 @@ func (h *history) scan() {
 		}
 		other := c.rows[h.rnd.IntN(len(c.rows))]
 		for _, r := range c.rows {
-			// Of rows with equal versions, a scan puts the last one last. Here, that one stands for all of them. (If an
-			// earlier row is updated in place, the log makes it the newest, and a scan can't know that. Only a unique
-			// key prevents this.)
+			// If rows have equal versions, a scan puts the row that was inserted last after the others. Here, this row
+			// stands for all of them. (If an earlier row is updated in place, the log makes that row the newest, and a
+			// scan can't know it. Only a unique key prevents this.)
 			if r.version == other.version && r.order > other.order {
 				other = r
 			}

@@ -71,7 +71,7 @@ func testOvertaken(f *fixture) {
 	other := open(f.t, f.s, f.source, f.s.Views)
 	mark(other, at(1, 30, 0), false)
 	mark(f.target, at(0, 80, 0), true)
-	mark(f.target, at(0, 70, 0), true) // it must fail at the position that it marked itself, too
+	mark(f.target, at(0, 70, 0), true) // f.target must fail at the position that it marked itself, too
 	mark(other, at(1, 40, 2), false)
 	mark(f.target, at(2, 10, 0), true) // the mark of the pending fill stays, and is in position epoch 1
 }

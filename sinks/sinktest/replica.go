@@ -24,7 +24,7 @@ type pending struct {
 	put     *event
 	deleted int64 // the highest version that was deleted; NoVersion if none
 	last    int64 // the position of the last change
-	gone    int64 // the position of a delete that leaves nothing (one row per cell)
+	gone    int64 // the position of a delete that leaves no row, for a cell with one row
 }
 
 // batch is a list of ops to apply.
