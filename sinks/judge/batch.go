@@ -13,7 +13,7 @@ type Batch struct {
 	ops      []replicator.Op
 	first    []int // by op: the index of the verdict on its first value
 	verdicts []verdict
-	unknown  []bool // by op: a view can't judge it, so no view applies it
+	unknown  []bool // by op: a view can't judge the op, so no view applies it
 	beside   []replicator.Rejected
 	next     Rule
 }
@@ -25,11 +25,11 @@ type Rule func(replicator.State, replicator.Op) (replicator.State, bool)
 type verdict struct {
 	judged  bool
 	applied bool
-	dead    bool  // it is not applied, and the cell is a dead letter in the view
+	dead    bool  // the value is not applied, and the cell is a dead letter in the view
 	why     error // why the target can't hold the value
 	claimed error // the error if the view shows another source's cell: see Claim
 
-	elsewhere string // the source whose cell the view shows, if this one has nothing to show; else ""
+	elsewhere string // the source whose cell the view shows, if the op's source has nothing to show; else ""
 }
 
 // NewBatch begins a batch without decisions.
@@ -42,7 +42,7 @@ func NewBatchBy(rule Rule, ops []replicator.Op) *Batch {
 	return b
 }
 
-// Begin begins another batch in this one's memory. The earlier batch's data is lost, except what Applied returned.
+// Begin reuses b's memory for a new batch. The earlier batch's data is lost, except what Applied returned.
 func (b *Batch) Begin(ops []replicator.Op) {
 	b.ops, b.first, b.beside = ops, slices.Grow(b.first[:0], len(ops)), nil
 	n := 0
@@ -50,7 +50,7 @@ func (b *Batch) Begin(ops []replicator.Op) {
 		b.first = append(b.first, n)
 		n += len(ops[i].Values)
 	}
-	clear(b.verdicts) // the rest of the memory is zero already
+	clear(b.verdicts) // the memory beyond its length is zero already
 	b.verdicts = slices.Grow(b.verdicts[:0], n)[:n]
 	clear(b.unknown)
 	b.unknown = slices.Grow(b.unknown[:0], len(ops))[:len(ops)]

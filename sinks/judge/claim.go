@@ -7,12 +7,14 @@ import (
 	"replicator"
 )
 
-// Fellow is the same cell (table, column and key) at another source that feeds the view, and its known state.
+// Fellow is the same cell (table, column and key) at another source that feeds the view, with the sink's knowledge of
+// that cell.
 type Fellow struct {
 	Source string
 	Known
 
-	// Barren: the fellow waits, and the view can't hold its contribution. It stays a dead letter when it no longer waits.
+	// Barren: the fellow waits, and the view can't hold its contribution. The fellow stays a dead letter when
+	// it no longer waits.
 	Barren bool
 }
 
@@ -47,8 +49,8 @@ func (b *Batch) Claim(op, value int, next replicator.State, fellows []Fellow) (y
 	return yields, waits, heir
 }
 
-// Claimed returns why a view does not show the row that a re-read found: it shows the row of a fellow. It returns nil
-// if the view shows the re-read's row.
+// Claimed returns the reason why a view does not show the row that a re-read found: it shows a fellow's row instead. It
+// returns nil if the view shows no fellow's row, or if the re-read found no row.
 func Claimed(look replicator.Op, fellows []Fellow) error {
 	leader := slices.IndexFunc(fellows, Fellow.Leads)
 	if leader < 0 || look.Version == replicator.NoVersion {

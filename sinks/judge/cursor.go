@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Cursor encodes the place where a paged walk continues: the next that a method of Target returns. A cursor means
+// Cursor encodes the place where a paged walk continues: the result next of a method of Target. A cursor means
 // something only to the Target that made it. Binary data, such as a Key, must be in the place as bytes: a string that
 // is not UTF-8 would be changed.
 func Cursor(place any) string {

@@ -34,7 +34,7 @@ func (k Known) Outdated(before int64) bool {
 	return (k.Shown || k.State.Version != replicator.NoVersion) && max(k.State.Order, k.State.AsOf) < before
 }
 
-// Beyond reports whether the state is from a log position after the re-read's. Usually a change was applied meanwhile.
+// Beyond reports whether the state is from a log position after the re-read's. Usually a change was applied in between.
 // If a second re-read, begun after the state was read, is also before the state, the log has no such position. Then the
 // sink's state was changed by hand, and the view would not show any future change.
 func (k Known) Beyond(look replicator.Op) bool {
@@ -54,7 +54,7 @@ func AppendState(b []byte, s replicator.State) []byte {
 	return binary.AppendUvarint(b, uint64(s.AsOf))
 }
 
-// ReadState reads a state that AppendState appended. If there is none, the reader becomes bad.
+// ReadState reads a state that AppendState appended. If the data is not such a state, r becomes bad.
 func ReadState(r *wire.Reader) replicator.State {
 	version, order, asOf := r.Uvarint(), r.Uvarint(), r.Uvarint()
 	if version > math.MaxInt64+1 || order > math.MaxInt64 || asOf > math.MaxInt64 {
@@ -79,12 +79,13 @@ func NewVersions(n int) Versions {
 	return v
 }
 
-// Add adds a cell's version in one more view.
+// Add includes a cell's version in one more view.
 func (v Versions) Add(cell int, version int64) {
 	v[cell] = replicator.Span{Lowest: min(v[cell].Lowest, version), Highest: max(v[cell].Highest, version)}
 }
 
-// Join adds the versions of the same cells in other views. A cell that was not asked about there stays as it is.
+// Join includes the versions of the same cells in other views. elsewhere has notAsked for a cell that those views were
+// not asked about, which changes nothing.
 func (v Versions) Join(elsewhere Versions) {
 	for i, s := range elsewhere {
 		v[i] = replicator.Span{Lowest: min(v[i].Lowest, s.Lowest), Highest: max(v[i].Highest, s.Highest)}

@@ -51,7 +51,7 @@ func (l *Lately[K, V]) Forget(key K) {
 }
 
 // Novelty guesses, from recent writes, whether the next write is new to the sink.
-type Novelty struct{ share atomic.Int64 } // in thousandths
+type Novelty struct{ share atomic.Int64 } // the share of new writes among recent ones, in thousandths
 
 // Likely reports whether most recent writes were new.
 func (n *Novelty) Likely() bool { return n.share.Load() >= 500 }

@@ -23,7 +23,7 @@ type Marks struct {
 
 	mu      sync.Mutex
 	last    []replicator.Standing
-	server  string   // the server that has the marks; "": unknown
+	server  string   // the name of the server that has the marks; "": unknown
 	foreign []string // views whose marks another target moved, as of the last Mark
 }
 
@@ -44,7 +44,7 @@ var ErrFell = fmt.Errorf("fell: %w", replicator.ErrSinkLost)
 
 // ErrRegistered is the error of a mark in an epoch that another target has registered since this one was opened. The
 // other target may read another log, so the next session must choose the next epoch.
-var ErrRegistered = errors.New("another replicator has begun to write to it meanwhile")
+var ErrRegistered = errors.New("another replicator has started writing to the view since this one opened it")
 
 // Marking is one attempt to mark all views of a target.
 type Marking struct {
@@ -53,10 +53,10 @@ type Marking struct {
 	next    []replicator.Standing
 	applied bool
 	server  string
-	foreign map[int]bool // by view: another target had moved its mark
+	foreign map[int]bool // by view: another target has moved the mark since this one last saw or wrote it
 }
 
-// Expected is the server that must answer; "" if any may.
+// Expected returns the name of the server that must answer; "" if any server may answer.
 func (m *Marking) Expected() string {
 	if m.applied {
 		return m.marks.server
@@ -64,7 +64,7 @@ func (m *Marking) Expected() string {
 	return ""
 }
 
-// Answered checks which server answers. It fails with ErrOtherServer if nothing may be marked there.
+// Answered records which server answers. It fails with ErrOtherServer if another one had to answer.
 func (m *Marking) Answered(server string) error {
 	if e := m.Expected(); e != "" && e != server {
 		return ErrOtherServer
@@ -81,7 +81,7 @@ func (m *Marks) Mark(at replicator.Standing, write func(*Marking) error) error {
 	if len(m.last) == 0 {
 		return nil
 	}
-	// A change that is applied after this line may not be in the mark.
+	// A batch that is applied from here on sets m.applied again, because the mark may not include it.
 	marking := &Marking{marks: m, at: at, next: slices.Clone(m.last), server: m.server, applied: m.applied.Swap(false),
 		foreign: map[int]bool{}}
 	if err := write(marking); err != nil {

@@ -15,8 +15,8 @@ import (
 type Sources struct {
 	Shards []string // the names of a source's shards
 
-	// Partitions returns the names (TOPIC/PARTITION) of all partitions of all topics that are read; nil: there are
-	// none.
+	// Partitions returns the names (TOPIC/PARTITION) of all partitions of all topics that are read; nil: no topics are
+	// read.
 	Partitions func(ctx context.Context) ([]string, error)
 }
 
@@ -58,7 +58,7 @@ func partition(source string) (group string, n int) {
 	if i < 0 {
 		return source, 0
 	}
-	n, _ = strconv.Atoi(source[i+1:]) // as kafka.Partition writes it
+	n, _ = strconv.Atoi(source[i+1:]) // a decimal number, as kafka.Partition writes it
 	return source[:i+1], n
 }
 
@@ -68,7 +68,7 @@ func byPartition(a, b string) int {
 	return cmp.Or(cmp.Compare(inA, inB), cmp.Compare(numberA, numberB))
 }
 
-// Of returns the sources that may have a row of a key.
+// Of returns the other sources that may have a row of a key.
 func (o Others) Of(key replicator.Key) (names []string) {
 	for _, group := range o {
 		n := 0

@@ -10,11 +10,11 @@ import (
 // the ops, with some of their values or of the values' entries. It numbers the views as the other target does.
 type Part struct {
 	Ops   []replicator.Op
-	of    []int // by op: its index in the batch
-	views []int // by the other target's view: its index in the batch's target
+	of    []int // by index in Ops: the op's index in the batch
+	views []int // by a view's index in the other target: its index in the batch's target
 }
 
-// NewPart makes an empty part. views are the other target's, by their numbers in the batch's target.
+// NewPart makes an empty part. views has, for each view of the other target, its index in the batch's target.
 func NewPart(views []int) Part { return Part{views: views} }
 
 // Add adds the other target's share of an op. place is the op's index in the batch.
@@ -22,12 +22,12 @@ func (p *Part) Add(place int, op replicator.Op) {
 	p.Ops, p.of = append(p.Ops, op), append(p.of, place)
 }
 
-// At returns the place in the whole batch of one of the part's values.
+// At returns where one of the part's values is in the whole batch: the batch's index of the op, and of the view.
 func (p *Part) At(op, view int) replicator.ValueAt {
 	return replicator.ValueAt{Op: p.of[op], View: p.views[view]}
 }
 
-// Include adds the outcome of a part. A value counts if it counts in one part. It is rejected if one part rejects it.
+// Include adds the outcome of a part. A value counts if it counts in any part, and is rejected if any part rejects it.
 func (b *Batch) Include(p *Part, outcome replicator.Applied) {
 	stale := make([]bool, len(p.Ops))
 	for _, i := range outcome.Stale {
