@@ -27,7 +27,7 @@ type Target struct {
 	evictions evictions
 	batches   sync.Pool // of *batch, for reuse
 
-	registry  atomic.Pointer[registry] // as it was last read
+	registry  atomic.Pointer[registry] // the registry as last read
 	proposals proposals
 
 	reclaims bool // the target only removes contributions of earlier definitions, views or sources
@@ -35,11 +35,11 @@ type Target struct {
 
 var _ replicator.Target = (*Target)(nil)
 
-// maxTries is how often an entity is decided again because another process changed its record meanwhile.
+// maxTries is how often the sink tries to change data that other processes keep changing, such as an entity's record.
 const maxTries = 50
 
 // Apply implements replicator.Target. It reads the records of the batch's entities, decides in Go, and writes the
-// result if the records are unchanged. Otherwise it repeats this for the changed ones.
+// result if the records are unchanged. It repeats this for the entities whose records have changed.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	b := t.newBatch(ops)
 	defer t.release(b)
@@ -118,9 +118,9 @@ func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 }
 
 // disown makes the view ignore a later generation in a record, if the marks say that the view's own generation is the
-// latest. A process that begins a generation writes its mark first, so no process owns this one. It is left over if a
-// batch was in flight when the marks were lost, and the clock was set back before it gave the next generation its
-// number. The states of such a generation don't count.
+// latest. A process that begins a generation writes the mark first, so no process owns the later generation. Such a
+// generation is left over if a batch was in flight when the marks were lost, and the clock was set back before the next
+// generation was numbered by it. Its states don't count.
 func (t *Target) disown(ctx context.Context, newer newerError) (bool, error) {
 	known, err := t.sink.readMarks(ctx, t.source)
 	if err != nil || known[newer.k.view.Name] == nil {
@@ -157,11 +157,11 @@ func (t *Target) read(ctx context.Context, entities []*entity) error {
 	return nil
 }
 
-// sumBeyond begins a script's reason against a change if a ranking's sum would exceed a double. The member follows. Any
-// other reason is the type of the key.
+// sumBeyond begins a script's reason for refusing a change that would take a ranking's sum beyond the range of a
+// double. The member follows sumBeyond. Any other reason is the type of the key.
 const sumBeyond = "="
 
-// refused returns the error for a claim that the key can't hold. found is the script's reason.
+// refused returns the error for a claim that the key can't hold. found is the script's reason (see sumBeyond).
 func refused(key, found string) error {
 	if member, is := strings.CutPrefix(found, sumBeyond); is {
 		return fmt.Errorf("the sum of member %q in %q would exceed the range of a score, which is a double (±1.8e308): "+

@@ -1,34 +1,36 @@
--- Replaces the records of entities and changes what users read accordingly: each entity whole or not at all.
+-- Replaces entities' records, and changes users' keys accordingly. Each entity is changed completely or not at all.
 --
--- KEYS  the record of each entity; then, entity by entity, for each change its key, and what is remembered beside it if
---       the kind needs that; last, the hash of horizons
--- ARGV  a list in MessagePack: an argument of its own for each costs the server as much as what is done with it.
---       the nonces of the records that were read, 8 bytes each: zeros where there was none;
---       the number of shapes, and for each: the number of changes, and for each of these: how it is made, its kind, when
---       its key goes (see expire), the number of its arguments, and each of them: '=' and its text, or '?' if each entity
---       has its own;
+-- KEYS  the record of each entity; then, for each change of each entity, the key, and the sink's key beside it if the
+--       kind has one; last, the registry
+-- ARGV  first, a list in MessagePack, because a separate argument costs the server as much as the command that uses it:
+--       the nonces of the records that were read, 8 bytes each: zeros for a record that did not exist;
+--       the number of shapes, and for each shape: the number of changes, and for each change: how it is made (below),
+--       its kind, when its key expires (see expire), the number of its arguments, and each argument: '=' and its text,
+--       or '?' if each entity has its own;
 --       the new record of each entity;
---       for each entity: the number of its shape, its own arguments
---       Then, by itself, the version of the horizons that all of it was decided by. Nothing is done if they have another.
+--       for each entity: the number of its shape, and its own arguments.
+--       Second, the version of the registry that all this was decided by. If it has changed, the script does nothing.
 --
--- What many entities have in common is said once: to unpack a text costs nearly as much as a field of a hash.
+-- A shape is what the changes of many entities have in common. It is sent only once, because unpacking a text costs
+-- nearly as much as setting a field of a hash.
 --
--- How a change is made: 0 and a key of another type is left alone, 1 and that is an error; or the key is looked at
--- beforehand: 2 and one of another type is left alone, 3 and that is an error. Only sets and hashes tell by themselves
--- that a key is of another type, and nothing is done then. What must succeed and is not looked at is one hash at most,
--- and sets and rankings, which stand in front of all else and can be put back.
+-- How a change is made: 0: a key of another type is left alone. 1: a key of another type is an error. 2 and 3: like 0
+-- and 1, but the script checks the types of these keys before it changes anything. Only changes of sets and hashes can
+-- do without that check: their commands fail on a key of another type, and change nothing. An entity's changes with 1
+-- are sets and at most one hash. Sets and rankings come before all other changes, because the script can undo them.
 --
--- Returns what was not applied, three values each: the entity's number, and 0 and the record that stands there if it is
--- not the one that was read, or the number of a change and the type that its key has (or '=' and the member of a
--- ranking whose sum it would take beyond the doubles). One value alone: the horizons have another version.
+-- Returns three values for whatever was not applied. The first is the entity's number, from 0. The others are 0 and the
+-- stored record, if that is not the one that was read; or the number of a change and the type of its key; or the number
+-- of a change, and '=' with a member of a ranking whose sum would exceed a double. A single value means that the
+-- registry has another version.
 local KEYS, call, try, sub, type, unpack = KEYS, redis.call, redis.pcall, string.sub, type, unpack
 if (call('HGET', KEYS[#KEYS], 'version') or '') ~= ARGV[2] then return { 0 } end
 local args = cmsgpack.unpack(ARGV[1])
 local nonces = args[1]
 local count = #nonces / 8
 local undone = {}
-local entity = 1 -- the one that is applied
-local shape, first, at -- its own, the number of its first key, and which of its changes is made; 0 before the first
+local entity = 1 -- the number of the entity whose changes are made
+local shape, first, at -- its shape, the index of its first key in KEYS, and the change under way; 0 before the first
 
 local function refuse(i, found)
   undone[#undone + 1] = entity - 1; undone[#undone + 1] = i; undone[#undone + 1] = found
@@ -36,15 +38,15 @@ end
 
 local opposite = { SADD = 'SREM', SREM = 'SADD' }
 
--- command is what the only command of a change begins with, its key left open: of a set, and of a hash from which
--- nothing is removed and that has no more fields than one command takes. Else nil. args[a] is the change's first
--- argument, n their number.
+-- command returns the name of the command that alone makes a change: of a set, or of a hash from which nothing is
+-- removed, and whose fields fit into one command. For other changes it returns nil. args[a] is the first of the n
+-- arguments of the change.
 local function command(kind, a, n)
   if kind == 's' then return args[a + 1] == '=-1' and 'SREM' or 'SADD' end
   if kind == 'h' and n > 1 and n <= MOST and n == 1 + 2 * tonumber(sub(args[a], 2)) then return 'HSET' end
 end
 
--- parse reads a shape.
+-- parse reads the shape at args[a], and returns it and the index that follows it.
 local function parse(a)
   local shape = { into = {}, places = {}, keys = 0 }
   local changes = args[a]
@@ -54,7 +56,7 @@ local function parse(a)
     local c = { how = args[a], kind = kind, goes = args[a + 2], n = n, at = shape.keys, make = change[kind], args = {} }
     a = a + 4
     c.name = command(kind, a, n)
-    -- args are the command, if there is only one: the key stands where a hash has its number of fields
+    -- If one command makes the change, c.args is that command. In a hash's, the key replaces the number of fields.
     local shift = not c.name and 0 or kind == 'h' and 1 or 2
     for j = 1, n do
       if args[a] == '?' then
@@ -74,9 +76,9 @@ local function parse(a)
   return shape, a
 end
 
--- fits looks whether all changes can be made.
+-- fits reports whether the types of the keys allow all changes of a shape, whose first key is KEYS[k].
 local function fits(shape, k)
-  local planned, all = {}, true -- planned: keys that are to hold what they do not hold yet
+  local planned, all = {}, true -- planned: by key, the type that an earlier change will give it
   for i, c in ipairs(shape) do
     local key = KEYS[k + c.at]
     if c.how == 1 then
@@ -96,8 +98,8 @@ local function fits(shape, k)
   return all
 end
 
--- make makes a change; an error is returned if it is that the key is of another type, and nothing was done then; and
--- what change returns behind that.
+-- make makes a change. It returns the error of a command for a set or a hash, and the second result of the function in
+-- change: a ranking's member. If the error is that the key has another type, nothing was changed.
 local function make(c, k)
   c.did = nil
   local shown, answer, beyond = c.how < 2 or c.shown, nil, nil
@@ -114,7 +116,7 @@ local function make(c, k)
   return nil, beyond
 end
 
--- leave takes single members out of sets that its first n changes put there, and puts back those that they took out.
+-- leave removes the members that the shape's first n changes added to sets, and adds those that they removed.
 local function leave(n)
   for j = 1, n do
     local c = shape[j]
@@ -122,9 +124,9 @@ local function leave(n)
   end
 end
 
--- revert takes back what an entity's changes are remembered to have done, and its members of sets, when one of them
--- failed or was refused: it is all done again later, and would count twice; or it is not, as the row has changed
--- meanwhile. What hashes and texts show is written whole by then.
+-- revert undoes the changes of sums, claims and sets that were made for the entity, after one of its changes failed or
+-- was refused. The entity is decided again, and its amounts would count twice. Or its row has changed, and they would
+-- be wrong. Hashes and strings stay: the next change writes them completely.
 local function revert()
   for j = at, 1, -1 do
     local c = shape[j]
@@ -136,7 +138,7 @@ local function revert()
   pcall(leave, at)
 end
 
--- run makes an entity's changes if all of them can be made.
+-- run makes the entity's changes, and reports whether it could make all of them. Otherwise it undoes them.
 local function run(k)
   if shape.looks and not fits(shape, k) then return false end
   for i = 1, #shape do
@@ -172,7 +174,7 @@ for i = 1, count do
 end
 if #records > 0 then
   call('MSET', unpack(records))
-  if call('EXISTS', 'replicator:checking') == 1 then -- sums are checked (sums.go): what a record was before is kept
+  if call('EXISTS', 'replicator:checking') == 1 then -- an audit is running (audit.go): keep the former records
     for i = 1, count do
       if not others[i] and call('HEXISTS', 'replicator:before', KEYS[i]) == 0 then
         call('HSET', 'replicator:before', KEYS[i], olds[i] or '')
@@ -181,9 +183,10 @@ if #records > 0 then
   end
 end
 
+-- restore puts back the record that an entity had.
 local function restore(i)
   if others[i] then return end
-  -- What wrote the records is permitted, whatever else is not; an empty record is none.
+  -- If DEL is not permitted, MSET is, because it wrote the records. An empty record counts as none.
   if olds[i] or type(try('DEL', KEYS[i])) == 'table' then call('MSET', KEYS[i], olds[i] or '') end
 end
 
@@ -204,7 +207,7 @@ local function all()
 end
 
 local ran, err = pcall(all)
-if not ran then -- a permission is missing, or what is remembered is of another type: it will be done again
+if not ran then -- a permission is missing, or a key of the sink has another type: the batch fails, and is repeated
   revert()
   for i = entity, count do restore(i) end
   error(err)

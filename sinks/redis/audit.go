@@ -15,8 +15,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// audit finds the wrong sums in list, and calls do with them, if there are any. Only one audit runs at a time on a
-// server. name identifies it.
+// audit finds the wrong sums in list. If there are any, it calls do with them and with the audit's name. Only one audit
+// runs at a time on a server.
 func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(name string, wrong []wrongSum) error) error {
 	if len(list) == 0 {
 		return nil
@@ -74,13 +74,13 @@ func (t *Target) beginAudit(ctx context.Context, k *keeper, list []sumAt, name s
 	}
 }
 
-// errOvertaken means that this audit expired, because it made no step for a minute. Another one may have begun.
+// errOvertaken means that this audit expired, because it made no step for a minute. Another audit may have begun.
 var errOvertaken = errors.New("the comparison of sums was interrupted for over a minute: repeat it")
 
 // addAsOf adds up all records as they were when the audit began.
 func (s *sums) addAsOf(ctx context.Context, name string) error {
-	before := map[string]string{} // the contents of records that were replaced since
-	seen := map[string]bool{}     // a scan may return a key twice
+	before := map[string]string{} // by key: what a record contained as the audit began, if it was replaced since
+	seen := map[string]bool{}     // the records that were added up, because a scan may return a key twice
 	return s.eachPage(ctx, func(keys []string) error {
 		answer, err := s.step(ctx, keys, "page", name, s.k)
 		if err == nil && len(answer) != 2 {

@@ -8,13 +8,13 @@ import (
 )
 
 // changes computes the changes of keys from the batch's moves, given the new record. Sets and rankings come first, as
-// the script requires. meet reports that changes of two views have the same key: they keep their order, and the type of
-// the first one counts.
+// the script requires. meet reports that changes of two views have the same key. Then all changes keep their order, and
+// the first one for a key decides its type.
 func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err error) {
 	moves, views := b.moves, 0
 	all = b.changes.take(2 * len(moves))
 	for ; len(moves) > 0; views++ {
-		n := 1 // moves of one view
+		n := 1 // the number of moves of one view
 		for i := 1; i < len(moves); i++ {
 			if moves[i].k == moves[0].k {
 				moves[i], moves[n] = moves[n], moves[i]
@@ -98,7 +98,7 @@ type changer struct {
 	moves  []move
 	whole  bool            // changes of sums list all amounts that the entity claims, not only what is added
 	first  int             // the view's first change in out
-	places map[viewKey]int // by key: the index in out; nil while out is short
+	places map[viewKey]int // by key: the index of its change in out; nil while out is short
 	out    []change
 	cells  []cellClaims // what every cell of the entity now contributes; nil until needed
 	one    [1]cellClaims
@@ -167,7 +167,7 @@ func (c *changer) wholeAmounts(t viewKey) error {
 	return nil
 }
 
-// at returns the change of a key, which is new if there was none. A key has only one change.
+// at returns the change of a key. isNew reports that at has just added it. A key has only one change.
 func (c *changer) at(t viewKey) (ch *change, isNew bool) {
 	i, known := c.places[t]
 	if c.places == nil {
@@ -191,14 +191,14 @@ func (c *changer) at(t viewKey) (ch *change, isNew bool) {
 	return &c.out[len(c.out)-1], true
 }
 
-// leave undoes the last begin.
+// leave removes the change that begin has just added.
 func (c *changer) leave(t viewKey) {
 	c.out = c.out[:len(c.out)-1]
 	delete(c.places, t)
 }
 
-// begin begins the change of a key, and returns it with what all cells of the entity contribute. It returns nil if the
-// key has a change already.
+// begin adds a change of a key, and returns the change and the contributions of all the entity's cells. The change is
+// nil if the key has one already.
 func (c *changer) begin(t viewKey) (ch *change, cells []cellClaims, err error) {
 	ch, isNew := c.at(t)
 	if !isNew {
@@ -225,7 +225,7 @@ func (c *changer) contributions() ([]cellClaims, error) {
 			one := cellClaims{cell: cr.cell}
 			is := func(m move) bool { return m.cell == cr.cell && m.id == id }
 			if m := slices.IndexFunc(c.moves, is); m >= 0 {
-				one.claims = c.moves[m].new // with values, which the record may lack
+				one.claims = c.moves[m].new // these have the rows' values, which the record may lack
 			} else {
 				var err error
 				if one.claims, err = c.arena.parseClaims(known.claims); err != nil {
@@ -261,9 +261,10 @@ func (c *changer) setChange(t viewKey, m move) error {
 	return err
 }
 
-// claimedByOthers reports whether another view shows something of the entity at a key, and returns the rows that it
-// shows there. This can be so only if a move removes what an earlier definition put there: views may have exchanged
-// their keys, or a new view may have replaced one that ended. Two views of one configuration never share a key.
+// claimedByOthers reports whether another view shows something of the entity at a key, and returns the rows that such a
+// view shows at the key. This can happen only if a move removes what an earlier definition put there: views may have
+// exchanged their keys, or a new view may have replaced one that ended. Two views of one configuration never share a
+// key.
 func (c *changer) claimedByOthers(t viewKey) (claimed bool, rows []*row, err error) {
 	if !slices.ContainsFunc(c.moves, func(m move) bool { return m.former }) {
 		return false, nil, nil
@@ -294,7 +295,7 @@ func (t viewKey) claimedBy(cells []cellClaims) bool {
 	})
 }
 
-// few is the number of claims up to which they are compared one by one.
+// few is the length up to which a list is searched element by element, without a map.
 const few = 16
 
 // amountChanges makes the changes of keys with sums: old claims are subtracted, new ones are added.

@@ -13,9 +13,9 @@ import (
 type claim struct {
 	kind   byte
 	key    string
-	member string // of s, m, u and z; "": the entity's key
-	amount string // of kinds c and z, in decimal digits
-	row    *row   // of h and j
+	member string // the member, of kinds s, m, u and z; "": the entity's key
+	amount string // the amount, of kinds c and z, in decimal digits
+	row    *row   // the row, of kinds h and j
 }
 
 // The kinds of claims. The scripts use the same letters.
@@ -28,13 +28,13 @@ const (
 	kindCounter = 'c'
 	kindRanking = 'z'
 	kindDead    = 'd' // no contribution: the cell is a dead letter in the view
-	kindWaiting = 'w' // after a kindDead: claims, in stored form, that wait until another source's row goes
+	kindWaiting = 'w' // after a kindDead: claims, in stored form, that wait until another source's row is deleted
 )
 
 // row is a cell's contribution to a hash or a JSON object.
 type row struct {
 	fields []field
-	digest digest // of names and values
+	digest digest // the digest of the fields' names and values
 	kept   bool   // the values are kept in the record, because other cells are merged with them
 	whole  bool   // the values are known; otherwise only the names are
 }
@@ -46,7 +46,7 @@ const digestSize = 16
 type digest [digestSize]byte
 
 // digester makes digests of fields. They are cryptographic, so that authors of bodies can't construct collisions. It
-// reuses its memory, because sha256.Sum256 allocates a state for each. The zero value is usable.
+// reuses its memory, because sha256.Sum256 allocates a state for each digest. The zero value is usable.
 type digester struct {
 	hash  hash.Hash
 	input []byte
@@ -62,7 +62,7 @@ func (d *digester) sum() digest {
 		d.hash = sha256.New()
 	}
 	d.hash.Reset()
-	d.hash.Write(d.input) // never fails, as hash.Hash says
+	d.hash.Write(d.input) // Write never fails, as hash.Hash says
 	d.whole = d.hash.Sum(d.whole[:0])
 	return digest(d.whole[:digestSize])
 }
@@ -160,8 +160,8 @@ func counts(kind byte) bool {
 // counted returns the claim's amount; "1" if it has none.
 func (c *claim) counted() string { return cmp.Or(c.amount, "1") }
 
-// added returns the amount of a new claim in the form that the scripts take. In a ranking, which also counts claims, it
-// stands for one claim more.
+// added returns the amount of a new claim in the form that the scripts take. In a ranking, the "+" before the amount
+// also counts one more claim.
 func (c *claim) added() string {
 	if c.kind == kindRanking {
 		return "+" + c.counted()
@@ -177,7 +177,7 @@ func (c *claim) takenBack() string {
 	return negated(c.counted())
 }
 
-// again returns the form of an amount that adds nothing: the scripts show the stored sum again.
+// again returns an amount that adds nothing. It makes the scripts write the stored sum to the key again.
 func (c *claim) again() string {
 	if c.kind == kindRanking {
 		return "="
@@ -185,7 +185,7 @@ func (c *claim) again() string {
 	return "0"
 }
 
-// barren is the amount of a kindWaiting whose claims can't be held.
+// barren is the amount of a kindWaiting claim if the view can't hold the waiting claims.
 const barren = "-"
 
 // waiting returns the claims of a cell that waits for another source's row to go: a dead letter, and the claims that
@@ -197,15 +197,15 @@ func waiting(claims []claim, why error) []claim {
 	}
 	for i := range claims {
 		if r := claims[i].row; r != nil {
-			r.kept = true // the row is not read again when its turn comes
+			r.kept = true // the row is not read from the source again when the view comes to show it
 		}
 	}
 	waits.member = string(appendClaims(nil, claims))
 	return []claim{{kind: kindDead}, waits}
 }
 
-// waits returns the stored form of the waiting claims, and whether they can be held; waits is false if the cell doesn't
-// wait.
+// waits returns the stored form of the waiting claims, and whether the view can hold them. The result waits is false if
+// the cell doesn't wait.
 func (v *viewRecord) waits() (claims string, held, waits bool) {
 	if !v.dead() {
 		return "", false, false

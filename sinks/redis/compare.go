@@ -64,32 +64,32 @@ type comparison struct {
 	op     int // the entity's first op
 	states []replicator.State
 	text   string                  // the entity's key
-	want   []claim                 // what its cells should contribute
-	known  []claim                 // the claims according to its record
+	want   []claim                 // what the entity's cells should contribute
+	known  []claim                 // the claims according to the entity's record
 	spots  []spot                  // one for each claim in want or known
-	dead   []replicator.Difference // its cells that the view can't show
+	dead   []replicator.Difference // the entity's cells that the view can't show
 
 	applied bool // according to the records, each cell's expected contribution was applied
 	unclear bool // the view shows another source's row, and only that source knows the values
 	unknown bool // the record says nothing of the entity in this view: no cell claims what the view shows
 }
 
-// spot is a place where a view shows a claim: a key, or a member in one.
+// spot is a place where a view shows a claim: a key, or a member in a key.
 type spot struct {
 	claim  claim
-	want   *claim // what it should show of the entity; nil: nothing
-	known  bool   // according to the record, it shows something
+	want   *claim // what the spot should show of the entity; nil: nothing
+	known  bool   // the entity's record says that the spot shows something
 	cmd    redis.Cmder
-	posted *redis.BoolCmd // in a cluster: there is a post of the entity
-	held   bool           // it shows something of the entity
-	gone   bool           // it shows nothing at all
-	right  bool           // it shows what is wanted
+	posted *redis.BoolCmd // in a cluster: whether the entity has a post at the key
+	held   bool           // the spot shows something of the entity
+	gone   bool           // the spot shows nothing at all
+	right  bool           // the spot shows what want says
 }
 
 // comparisons returns what to compare of an entity, one comparison for each view.
 func (t *Target) comparisons(ctx context.Context, e *entity, ops []replicator.Op) ([]*comparison, error) {
 	r, err := t.sink.parse(ctx, new(arena), e.stored, e.text)
-	if errors.Is(err, errDamaged) || errors.Is(err, errNoLayout) { // a repair writes it again: all counts as missing
+	if errors.Is(err, errDamaged) || errors.Is(err, errNoLayout) { // everything counts as missing
 		r, err = new(record), nil
 	}
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *comparison) place() {
 	}
 }
 
-// show reads what the view shows at the spots, and judges it.
+// show reads what the view shows at the spots, and checks whether that is right.
 func (s *Sink) show(ctx context.Context, list []*comparison) error {
 	failed := func(err error) bool { // a key of another type counts as missing
 		return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE")
@@ -298,14 +298,14 @@ func sameSum(kind byte, shown, sum any) bool {
 	if kind == kindCounter || shown == nil || sum == nil {
 		return shown == sum
 	}
-	_, exact, _ := strings.Cut(fmt.Sprint(sum), " ") // the sum follows the number of claims
+	_, exact, _ := strings.Cut(fmt.Sprint(sum), " ") // a ranking's stored sum is "CLAIMS SUM"
 	score, err1 := strconv.ParseFloat(fmt.Sprint(shown), 64)
 	remembered, err2 := strconv.ParseFloat(exact, 64)
 	return err1 == nil && (err2 == nil || errors.Is(err2, strconv.ErrRange)) && score == remembered
 }
 
-// judgeHash reports whether a hash has any of the view's fields, and whether they are as wanted. values is empty if the
-// key has another type.
+// judgeHash reports whether a hash has any of the view's fields, and whether the fields are as wanted. values is empty
+// if the key has another type.
 func (k *keeper) judgeHash(values []any, want *claim) (held, right bool) {
 	right = want != nil && (len(values) > 0 || len(want.row.fields) == 0)
 	for i, v := range values {

@@ -24,22 +24,22 @@ type Config struct {
 	// rediss:// for TLS, unix:///PATH.
 	URLs     []string
 	Cluster  bool   // the URLs are those of a cluster's nodes
-	Sentinel string // the name of the master that the sentinels at URLs watch; "": there are none
+	Sentinel string // the name of the master that the sentinels at URLs watch; "": no sentinels
 
-	Username string // for the server; takes precedence over the URL's
+	Username string // the user at the server; takes precedence over the URL's user
 	Password string
 
 	TLS config.TLS
 
-	Timeout time.Duration // when a connection without an answer counts as lost; 0: after the constant Timeout
+	Timeout time.Duration // how long to wait for an answer until the connection counts as lost; 0: the constant Timeout
 
 	Sources judge.Sources // all sources that feed the sink, if entities may move from one to another
 
-	// Feeds reports whether a source of that name feeds the sink now. nil: only Sources.Shards do.
+	// Feeds reports whether a source of that name feeds the sink now. nil: only Sources.Shards feed it.
 	Feeds func(source string) bool
 
-	Names  config.Names // for finding orphans in views; nil: they are not searched for
-	Logger *slog.Logger // nil: none
+	Names  config.Names // for finding orphans in views; nil: orphans are not searched for
+	Logger *slog.Logger // nil: nothing is logged
 }
 
 // Timeout is how long a connection may go without an answer before it counts as lost, unless Config.Timeout says
@@ -48,17 +48,20 @@ const Timeout = 30 * time.Second
 
 const dialTimeout = 5 * time.Second
 
-// lifetime is the age at which a connection is replaced. The new one shows where the address now leads: see links.
+// lifetime is the age at which a connection is replaced. The new connection shows where the address leads now: see
+// links.
 const lifetime = time.Minute
 
-// quiet keeps the client from writing messages of its own to standard error. The errors that it returns say the same.
+// quiet keeps the client from writing messages of its own to standard error. The errors that the client returns say the
+// same.
 var quiet = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
 
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// connect makes the client, and the record of its connections. Errors never contain the URL, which may hold a password.
+// connect makes the client, and the links that watch the client's connections. Errors never contain the URL, which may
+// hold a password.
 func connect(c Config) (redis.UniversalClient, *links, error) {
 	if len(c.URLs) == 0 {
 		return nil, nil, errors.New("it has no url: set url = \"redis://HOST:PORT/NUMBER\"")
@@ -90,7 +93,7 @@ func connect(c Config) (redis.UniversalClient, *links, error) {
 	for _, o := range all {
 		u.Addrs = append(u.Addrs, o.Addr)
 	}
-	if c.Sentinel != "" { // the URLs' settings are for the sentinels
+	if c.Sentinel != "" { // the sentinels get the user and password of the URLs, too
 		u.SentinelUsername, u.SentinelPassword = first.Username, first.Password
 	}
 	if c.Username != "" {
@@ -107,7 +110,7 @@ func connect(c Config) (redis.UniversalClient, *links, error) {
 	}
 	known := &links{servers: map[string]string{}}
 	u.Dialer = known.over(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: u.TLSConfig}))
-	u.OnConnect = known.greets("") // of the one server, or of the current master
+	u.OnConnect = known.greets("") // "" stands for the one server, or for the current master
 	if first.Network == "unix" {
 		o := u.Simple()
 		o.Network, o.Addr = "unix", first.Addr

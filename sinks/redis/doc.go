@@ -7,8 +7,8 @@
 //	index     a set per value: the keys of the cells, or the view's members; with Unique a string: one of those that
 //	          claim the value
 //	counter   a string, the sum in decimal digits
-//	ranking   a sorted set; a score is the double nearest to the exact sum; a member stays while a cell claims it, even
-//	          with a score of 0
+//	ranking   a sorted set; a score is the double nearest to the exact sum; a member stays while a cell claims it,
+//	          even with a score of 0
 //
 // Numbers keep all their digits. Binary values are hexadecimal digits, as in templates. Lists and objects in a hash are
 // JSON. Sums are exact decimals of any size (add in lib.lua). A counter of zero is removed. Redis has no empty hashes
@@ -17,15 +17,17 @@
 // The sink's own keys begin with "replicator:". The configuration refuses a view whose key template can make such keys.
 // The own keys are:
 //
-//	replicator:entity::KEY         the entity's record: states and contributions of all its cells, in all views, from all
-//	                               sources (record)
+//	replicator:entity::KEY         the entity's record: states and contributions of all its cells, in all views, from
+//	                               all sources (record)
 //	replicator:marks:SOURCE        a hash: the mark of each view; in a cluster 64 copies, so that every node has one
 //	replicator:sources             the set of sources
-//	replicator:sum:{KEY}           beside a counter: the exact sum; beside a ranking: of each member, the exact sum and
-//	                               the number of claims
-//	replicator:claims:{KEY}        beside a unique value, or a set of the view's members: how often each is claimed
-//	replicator:registry            a hash: for each view, the position below which deleted cells may have been forgotten;
-//	                               and the layouts, which are the common parts of records (registry.go, layout.go)
+//	replicator:sum:{KEY}           beside a counter: the exact sum; beside a ranking: of each member, the exact
+//	                               sum and the number of claims
+//	replicator:claims:{KEY}        beside a unique value, or a set of the view's members: how often each member is
+//	                               claimed
+//	replicator:registry            a hash: for each view, the position below which deleted cells may have been
+//	                               forgotten; and the layouts, which are the common parts of records
+//	                               (registry.go, layout.go)
 //	replicator:posts:{KEY}         in a cluster: what each entity contributes to KEY, with the revision of its record
 //	replicator:gone:{KEY}:…        in a cluster: the revision at which an entity's contribution to KEY was removed
 //	replicator:checking, replicator:before   while sums are compared with the records: see audit.go

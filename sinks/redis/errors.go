@@ -60,8 +60,8 @@ var quoted = regexp.MustCompile("[`'\"].*[`'\"]")
 var refusals = []string{"The user executing the script", "No permissions to access", "ACL failure in script",
 	"has no permissions to"}
 
-// unknownCommand matches the name of a command that the server does not have, followed by its arguments. For a script's
-// commands there is no name.
+// unknownCommand matches the name of a command that the server does not have, followed by its arguments. If a script
+// used the command, the error doesn't have its name.
 var unknownCommand = regexp.MustCompile("(?i)unknown (?:redis |valkey )?command " +
 	"(?:[`']([a-z.|]+)[`'],|called from script)")
 

@@ -15,8 +15,8 @@ var _ replicator.Evicter = (*Target)(nil)
 type evictions struct {
 	mu    sync.Mutex
 	now   int64 // the servers' last count
-	known int64 // the count when the pipeline was last told
-	news  int64 // evictions since then
+	known int64 // the servers' count when the pipeline was last told
+	news  int64 // evictions that the pipeline was not told of yet
 }
 
 // begin sets the count from which later evictions are counted.
@@ -49,7 +49,7 @@ func (e *evictions) lost() {
 	e.news++
 }
 
-// told returns the count when the pipeline was last told.
+// told returns the servers' count when the pipeline was last told.
 func (e *evictions) told() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -36,7 +36,7 @@ func (g *registry) horizon(id viewID, generation uint64) int64 {
 	return order
 }
 
-// ForgetGone implements replicator.Forgetter. In a cluster it only counts.
+// ForgetGone implements replicator.Forgetter. In a cluster it only counts the deleted cells.
 func (t *Target) ForgetGone(
 	ctx context.Context, horizon int64, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
@@ -103,7 +103,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 // forgettables decides which cells may be removed from records. In a cluster, none may.
 type forgettables struct {
 	*registry
-	generations map[viewID]uint64 // by view: the generation that counts
+	generations map[viewID]uint64 // by view: the generation whose states count
 }
 
 func (s *Sink) forgettables(ctx context.Context) (*forgettables, error) {

@@ -1,7 +1,7 @@
--- Replaces records, or removes them, each if it is the one that was read.
+-- Replaces or removes each of some records, if it is still the one that was read.
 -- KEYS  the records
--- ARGV  for each record: its nonce, the new record ('' for none)
--- Answers with how many were.
+-- ARGV  for each record: the nonce that was read, the new record ('' to remove the record)
+-- Returns the number of records that were replaced or removed.
 local n = 0
 for i, key in ipairs(KEYS) do
   if redis.call('GETRANGE', key, 0, 7) == ARGV[2 * i - 1] then

@@ -38,7 +38,7 @@ func (t *Target) Relinquish(ctx context.Context) error {
 }
 
 // vacate removes what former sources contributed to views that were forgotten since. The fills of the present sources
-// write the views again. Claims of a present source stay, as when an entity moves to it.
+// write the views again. Claims of a present source stay, even if an entity has moved to it from a former source.
 func (t *Target) vacate(ctx context.Context) error {
 	if !t.sink.feeds(t.source) {
 		return nil
@@ -73,7 +73,7 @@ func (t *Target) vacate(ctx context.Context) error {
 		}
 		err = gone.empty(ctx)
 		for _, k := range gone.keepers {
-			if err == nil { // the next fill need not search all records again
+			if err == nil { // so that the next fill need not search all records again
 				err = t.sink.forget(ctx, source, k.view.Name, storedMark{Vacated: true})
 			}
 		}
@@ -104,7 +104,7 @@ func (t *Target) isOfAnother(k *keeper, c claim) bool {
 }
 
 // takeBack removes what earlier definitions put into views that are being filled. The function which selects the
-// contributions. takeBack writes with the generation before the views' own, so that the states that it leaves don't
+// contributions. takeBack writes with the generation before the views' own, so that the states that it writes don't
 // count.
 func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, *viewRecord) (bool, error)) error {
 	if !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.former }) {
@@ -131,8 +131,8 @@ func (t *Target) reclaiming(source string) *Target {
 	return &Target{sink: t.sink, source: source, marks: t.marks, memory: newMemory(), reclaims: true}
 }
 
-// applyEach calls of with each cell that has a record, and applies the values that it returns. They are empty, so they
-// remove contributions. They always count, because the target's keepers are of another generation than the stored
+// applyEach calls of with each cell that has a record, and applies the values that of returns. The values are empty, so
+// they remove contributions. They always count, because the target's keepers are of another generation than the stored
 // states.
 func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicator.Value, error)) error {
 	var ops []replicator.Op
@@ -144,7 +144,7 @@ func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicat
 	err := t.eachRecord(ctx, func(key string, r *record) (err error) {
 		for i := range r.cells {
 			c := &r.cells[i]
-			op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1} // any position does
+			op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1} // any log position will do
 			if op.Values, err = of(c); err != nil {
 				return replicator.Fatal(fmt.Errorf("%s: %w", key, err))
 			}

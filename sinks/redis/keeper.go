@@ -29,18 +29,18 @@ func idOf(source, view string) viewID {
 // keeper keeps one view.
 type keeper struct {
 	view       *replicator.View
-	index      int      // its index in Target.views
-	names      []string // of its fields
+	index      int      // the view's index in Target.views
+	names      []string // the names of the view's fields
 	id         viewID   // the view's id in records, for the target's source
-	shows      viewID   // the view's id in changes of keys; for a database server, it is the same for all sources
-	ids        []viewID // the view's ids for all sources that an entity may move to, the own one first
-	fellows    []string // the other sources, in the order of ids
+	shows      viewID   // the view's id in changes of keys; the same for all sources that an entity may move between
+	ids        []viewID // the view's ids in records: for the target's source, then for the fellows
+	fellows    []string // the other sources that an entity may move to
 	generation uint64
-	evicted    int64 // the count in the view's mark when it was opened: see evictions
+	evicted    int64 // the count of evictions in the view's mark when the view was opened: see evictions
 	filling    bool  // the view was being filled when it was opened
 	former     bool  // the view may still show contributions of an earlier definition
-	kind       byte  // of its claims
-	goes       goes  // when a key expires after a change that shows something there
+	kind       byte  // the kind of the view's claims
+	goes       goes  // when a key expires after a change that adds something at the key
 
 	disowned *atomic.Uint64 // later generations in records are ignored up to this one: see Target.disown
 }
@@ -80,8 +80,8 @@ func newKeeper(v *replicator.View, index int) (*keeper, error) {
 	return k, nil
 }
 
-// feedBy sets the source that feeds the view, and the other sources that its entities may move to. A partition, which
-// alone has a slash in its name, has only those of other topics.
+// feedBy sets the source that feeds the view, and the other sources that the view's entities may move to. A partition is
+// the only kind of source with a slash in its name. Its entities can move only to partitions of other topics.
 func (k *keeper) feedBy(source string, others []string) {
 	k.id, k.shows = idOf(source, k.view.Name), idOf("", k.view.Name)
 	if strings.Contains(source, "/") && len(others) == 0 {
@@ -190,8 +190,8 @@ func (k *keeper) merges(cell replicator.Cell) bool {
 }
 
 // known returns the sink's knowledge of a cell in the view, from its record. The state of another generation doesn't
-// count. It only shows that something must still be removed: a contribution, a dead letter, or a row of the source, by
-// which the cell leads (judge.Fellow).
+// count. It only shows that something must still be removed: a contribution, a dead letter, or a row that makes the
+// cell lead (judge.Fellow.Leads).
 func (k *keeper) known(v *viewRecord) judge.Known {
 	switch {
 	case v == nil:
@@ -207,12 +207,12 @@ const (
 	prefix       = "replicator:"
 	entityPrefix = prefix + "entity:"
 	marksPrefix  = prefix + "marks:"
-	sumPrefix    = prefix + "sum:"    // exact sums; in a ranking also how many claim each member
+	sumPrefix    = prefix + "sum:"    // exact sums; for a ranking, also the number of claims of each member
 	claimPrefix  = prefix + "claims:" // how often each member of a set, or of a unique value, is claimed
-	postPrefix   = prefix + "posts:"  // in a cluster: who contributes what
+	postPrefix   = prefix + "posts:"  // in a cluster: what each entity contributes to a key
 )
 
-// escapeSource escapes a source's name, so that no other key can begin like it.
+// escapeSource escapes colons in a source's name, so that keys of two sources are never the same.
 var escapeSource = strings.NewReplacer("%", "%25", ":", "%3A")
 
 // recordKey returns the key of an entity's record. text is the entity's key.

@@ -44,8 +44,8 @@ func layoutID(layout string) string {
 var errNoLayout = errors.New("the layout of its record is not in " + registryKey + ", which something else removed " +
 	"or changed: stop the program, delete all keys that begin with " + prefix + ", and start: it fills the views again")
 
-// layouts holds the layouts that this process knows, by their ids. It never forgets one. It is safe for concurrent use.
-// A nil layouts knows none.
+// layouts holds the layouts that this process knows, by their ids. No layout is ever removed. It is safe for concurrent
+// use. A nil layouts is empty.
 type layouts struct {
 	mu sync.RWMutex
 	of map[string]string
@@ -84,7 +84,7 @@ func (l *layouts) lost(g *registry) (lost []string) {
 
 // lay divides the entities' new records into layouts and values, and registers layouts that several records share.
 func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
-	if b.cluster || b.registry == nil { // nil before the first write of a target that only removes
+	if b.cluster || b.registry == nil { // a target that only removes has no registry before its first write
 		return nil
 	}
 	var unknown []string
@@ -119,10 +119,10 @@ func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
 
 // Where a state or a text is, according to the layout.
 const (
-	layoutValue  = iota // it is among the record's values
-	layoutSame          // a state: the last view's; a key: a text here, then the entity's key; a text: here
-	layoutAsOf          // a state: it is among the values, and its as-of equals its order
-	layoutEntity        // a text: it is the entity's key
+	layoutValue  = iota // the state or text is among the record's values
+	layoutSame          // a state: the previous view's; a text: in the layout; a key: that text, then the entity's key
+	layoutAsOf          // the state is among the values, with 0 for its as-of, which equals its order
+	layoutEntity        // the text is the entity's key
 )
 
 // compact appends the record's layout and its values. It reports false if the record needs the full form.
@@ -156,7 +156,8 @@ type compacter struct {
 	scratch        [64]byte
 }
 
-// key writes a cell's key. If the kinds of its parts and the entity's key determine it, only the kinds are written.
+// key writes a cell's key. If the entity's key and the kinds of the key's parts determine it, only the kinds are
+// written.
 func (w *compacter) key(k replicator.Key) {
 	var kinds [8]byte
 	list := k.AppendKinds(kinds[:0])
@@ -181,7 +182,8 @@ func (w *compacter) state(s, last replicator.State, hasLast bool) {
 	w.layout, w.values = append(w.layout, where), judge.AppendState(w.values, s)
 }
 
-// claims writes claims, which are given in their stored form, and then a zero. It reports false if they are damaged.
+// claims writes claims, which are given in their stored form, and then a zero. It reports false if the claims are
+// damaged.
 func (w *compacter) claims(stored string) bool {
 	in := wire.NewReader(stored)
 	for in.More() {

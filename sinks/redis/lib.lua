@@ -1,4 +1,5 @@
--- What stands in front of every script: exact decimal sums, and how a contribution changes what users read.
+-- The part that precedes apply.lua, push.lua, posted.lua and sums.lua: exact decimal sums, and how a contribution
+-- changes users' keys.
 
 -- Nothing that must stay exact goes through a Lua number, which is a double: sums are decimal text. Only texts of at
 -- most 15 characters without a fraction, far below 2^53, are added as numbers.
@@ -10,10 +11,10 @@ local function split(s)
   return negative, s, ''
 end
 
--- damaged ends a script where what is remembered is no number, as somebody else wrote it.
+-- damaged ends a script because a stored sum or count is not a number: another program wrote it.
 local function damaged() error({ err = 'DAMAGED what is remembered is no sum' }) end
 
--- add is a + b; a is what is remembered.
+-- add returns a + b, where a is a stored sum.
 local function add(a, b)
   if b == '0' then return a end
   if #a <= 15 and #b <= 15 and not string.find(a, '.', 1, true) and not string.find(b, '.', 1, true) then
@@ -51,19 +52,19 @@ local function add(a, b)
   return sum
 end
 
--- How many of a command's arguments are unpacked at once: Lua's stack takes 8,000.
+-- The most arguments of a command that are unpacked at once: Lua's stack takes 8,000 values.
 local MOST = 4000
 
--- change has a function for each kind of contribution. They change what users read at key and what is remembered beside
--- it, by args[from … upto]. Where shown is false, key holds somebody else's value of another type and is left alone.
--- Those of hashes and sets return an error that Redis answers with: if it is that the key has another type, nothing was
--- changed.
+-- change has a function for each kind of contribution. The function changes the user's key, and the sink's key beside
+-- it, as args[from] to args[upto] say. If shown is false, the user's key holds another program's value of another type,
+-- and is left alone. The functions for hashes and sets return the error of a command that fails. If the error is that
+-- the key has another type, nothing was changed.
 local change = {}
 
--- How many arguments of the change under way are remembered: what can be taken back if it fails.
+-- How many arguments of the change under way are applied, and must be undone if it fails.
 local done = 0
 
--- hash: the number of fields set, their names and values, then the names of fields that are gone.
+-- hash: the number of fields to set, their names and values, then the names of fields to remove.
 change.h = function(key, _, args, from, upto, shown)
   if not shown then return end
   local last = from + 2 * tonumber(args[from])
@@ -77,17 +78,17 @@ change.h = function(key, _, args, from, upto, shown)
   end
 end
 
--- json: the text, or nothing.
+-- json: the text, or nothing to remove the key.
 change.j = function(key, _, args, from, upto, shown)
   if not shown then return end
   if from <= upto then redis.call('SET', key, args[from]) else redis.call('DEL', key) end
 end
 
--- The other kinds take pairs of a member and an amount that is added to what is claimed for it; a ranking's amount has
--- a letter in front of it, see there. What users read is written first: if that is not permitted, what is remembered
--- stays as it was.
+-- The other kinds take pairs: a member, and the amount to add to the member's sum. A ranking's amount begins with a
+-- sign: see change.z. All but unique write the user's key first: if that is not permitted, the sink's key stays as it
+-- is.
 
--- set: nobody else can claim the member, so nothing need be remembered.
+-- set: no other entity can claim the member, so claims are not counted.
 change.s = function(key, _, args, from, upto, shown)
   if not shown then return end
   for i = from, upto, 2 do
@@ -110,7 +111,7 @@ local function keep(beside, member, sum)
   if sum then redis.call('HSET', beside, member, sum) else redis.call('HDEL', beside, member) end
 end
 
--- set whose members several entities may claim.
+-- members: a set whose members several entities may claim.
 change.m = function(key, beside, args, from, upto, shown)
   for i = from, upto, 2 do
     local sum = claimed(beside, args[i], args[i + 1])
@@ -120,7 +121,7 @@ change.m = function(key, beside, args, from, upto, shown)
   end
 end
 
--- unique: one of those that claim the value.
+-- unique: the key shows one of the members that claim the value.
 change.u = function(key, beside, args, from, upto, shown)
   for i = from, upto, 2 do
     keep(beside, args[i], claimed(beside, args[i], args[i + 1]))
@@ -133,7 +134,7 @@ change.u = function(key, beside, args, from, upto, shown)
   if other then redis.call('SET', key, other) elseif holder then redis.call('DEL', key) end
 end
 
--- counter: what is remembered is the truth, so that a number changed by hand is put right.
+-- counter: the key is set to the stored sum, so a number that was changed by hand is corrected.
 change.c = function(key, beside, args, from, upto, shown)
   local sum = redis.call('GET', beside) or '0'
   for i = from, upto, 2 do sum = add(sum, args[i + 1]) end
@@ -152,8 +153,9 @@ local function negated(s)
   return '-' .. s
 end
 
--- score shows a ranking's sum, and reports whether it is infinite to a double. ZADD refuses the digits of what is, and
--- of what is 0 to a double and not 0, but takes the infinite by its name.
+-- score sets the score of a ranking's member to its sum, and reports whether the sum is infinite as a double. ZADD
+-- refuses the digits of such a sum, and of a sum that is not 0 but 0 as a double. Then the script passes '+inf', '-inf'
+-- or '0' instead.
 local function score(key, sum, member)
   local answer = redis.pcall('ZADD', key, sum, member)
   if type(answer) ~= 'table' then return false end
@@ -164,11 +166,11 @@ local function score(key, sum, member)
   return infinite
 end
 
--- ranking: the score is the double nearest to the exact sum. A member stays as long as somebody claims it, whatever its
--- sum: 0 is a score. So claims are counted beside the sum ('2 -1.5'): + before an amount is one more, - one that is
--- taken back, = shows again what is remembered. Returns nothing, and the member whose sum an addition took beyond the
--- doubles, if there is one. All is done then, and it is for the caller to take it back: what is taken away can't be
--- refused, so a sum may be beyond them, and is shown as infinite until others of its amounts go.
+-- ranking: the score is the double nearest to the exact sum. A member stays while a cell claims it, even with a sum of
+-- 0. So the number of claims is stored before the sum ('2 -1.5'). '+' before an amount adds a claim, '-' removes one,
+-- and '=' only writes the score again. Returns nil and, if an addition took a sum beyond the range of a double, its
+-- member. The change is complete then, and the caller must undo it. A removal can't be refused, so it may take a sum
+-- beyond that range. The score is then infinite until other amounts are removed.
 change.z = function(key, beside, args, from, upto, shown)
   local beyond
   for i = from, upto, 2 do
@@ -195,7 +197,7 @@ change.z = function(key, beside, args, from, upto, shown)
   return nil, beyond and next(beyond)
 end
 
--- undo takes back the first n arguments of a change: it adds what was taken away, and takes away what was added.
+-- undo undoes the first n arguments of a change: it adds what they subtracted, and subtracts what they added.
 local back = { ['+'] = '-', ['-'] = '+', ['='] = '=' }
 local function undo(kind, key, beside, args, from, n, shown)
   local against = {}
@@ -207,7 +209,7 @@ local function undo(kind, key, beside, args, from, n, shown)
   if n > 0 then pcall(change[kind], key, beside, against, 1, n, shown) end
 end
 
--- expire lets a key go after some milliseconds, by their digits, or stay, by '-1'; '' leaves that as it is.
+-- expire sets when a key expires: after some milliseconds, in decimal digits; '-1': never; '': as before.
 local function expire(key, after)
   if after == '-1' then
     redis.call('PERSIST', key)
@@ -218,10 +220,10 @@ end
 
 local types = { h = 'hash', j = 'string', s = 'set', m = 'set', u = 'string', c = 'string', z = 'zset', d = 'set' }
 
--- How many keys a change has: its own, and for some kinds the one beside it.
+-- The number of keys of a change, by kind: the user's key and, for some kinds, the sink's key beside it.
 local keys = { h = 1, j = 1, s = 1, m = 2, u = 2, c = 2, z = 2, d = 1 }
 
--- typeOf is what key holds now: kind's own type (or nothing), or the name of another.
+-- typeOf returns true if the key has the type of the kind, or does not exist. Otherwise it returns false and the type.
 local function typeOf(key, kind)
   local found = redis.call('TYPE', key).ok
   if found == 'none' or found == types[kind] then return true end

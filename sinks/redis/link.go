@@ -22,14 +22,14 @@ import (
 //   - The address now leads to another server (a service's address, a proxy, a name). Open connections still lead to
 //     the former server, which may accept writes that readers never see.
 type links struct {
-	lost  atomic.Int64 // how often either happened; older connections are not used again
+	lost  atomic.Int64 // how often one of the two happened; connections made earlier are not used again
 	moved atomic.Int64 // how often an address led to another server
 
 	// unreached, if set, is called when a server can't be reached. It must not block.
 	unreached func()
 
 	mu      sync.Mutex
-	servers map[string]string // by address: the run_id of the last server that answered; it changes with each start
+	servers map[string]string // by address: the run_id, which changes with each start, of the last server that answered
 }
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
@@ -75,7 +75,7 @@ func (l *links) greets(address string) func(context.Context, *redis.Conn) error 
 type conn struct {
 	net.Conn
 	links *links
-	at    int64 // how many links had been lost when it was made
+	at    int64 // the value of links.lost when the connection was made
 
 	answered bool
 }
@@ -100,7 +100,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, c.note(err)
 }
 
-// note records that an answer is missing. A connection from before the last loss says nothing about later ones.
+// note records that an answer is missing. A connection from before the last loss says nothing about later connections.
 func (c *conn) note(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.links.lost.CompareAndSwap(c.at, c.at+1)

@@ -20,7 +20,7 @@ var _ replicator.Lister = (*Target)(nil)
 func (t *Target) ListedBy(view int) (names []string) {
 	v := t.keepers[view].view
 	of := func(template string) {
-		parts, _, _ := keytemplate.Parse(template) // the configuration has checked it
+		parts, _, _ := keytemplate.Parse(template) // the configuration has checked the template
 		for _, p := range parts {
 			names = append(names, p.Path)
 		}
@@ -36,7 +36,7 @@ func (t *Target) ListedBy(view int) (names []string) {
 	return names
 }
 
-// spotted returns the place in the view that belongs to the values of its templates.
+// spotted returns the key, and for a ranking the member, that the view's templates make from the values.
 func (k *keeper) spotted(values []string) (c claim) {
 	c.kind = k.kind
 	parts, tail, _ := keytemplate.Parse(k.view.Key)
@@ -137,7 +137,7 @@ func (t *Target) listMembers(
 func (t *Target) listClaims(
 	ctx context.Context, k *keeper, at claim, limit int, found *replicator.Listing,
 ) error {
-	seen := map[string]bool{} // of the entities that were counted
+	seen := map[string]bool{} // the records that were counted, because a scan may return a key twice
 	return t.eachRecord(ctx, func(key string, r *record) error {
 		if seen[key] {
 			return nil

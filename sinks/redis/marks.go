@@ -26,11 +26,11 @@ var marksSource string
 // storedMark is a view's mark as stored in Redis: a field of a hash, by the view's name.
 type storedMark struct {
 	Fingerprint string `json:"fingerprint"`
-	Generation  uint64 `json:"generation"` // of the states that count
+	Generation  uint64 `json:"generation"` // the generation whose states count
 	Forgotten   bool   `json:"forgotten,omitempty"`
 	Vacated     bool   `json:"vacated,omitempty"` // forgotten, and the source's contributions were removed
 	Former      bool   `json:"former,omitempty"`  // there were earlier generations
-	Evicted     int64  `json:"evicted,omitempty"` // keys that the servers had evicted, as reported to the pipeline
+	Evicted     int64  `json:"evicted,omitempty"` // the servers' count of evictions that the pipeline was last told
 
 	Keys []string `json:"keys,omitempty"` // the templates of all keys that the view has had
 	replicator.StoredStanding
@@ -70,7 +70,7 @@ func (s *Sink) markKeys(source string) []string {
 
 // viewMark is a view's mark in every copy.
 type viewMark struct {
-	raw   []string // "": none
+	raw   []string // the copies as stored; "": the copy is missing
 	marks []storedMark
 }
 
@@ -107,7 +107,7 @@ func (m *viewMark) forgotten() bool {
 	return !slices.ContainsFunc(m.marks, func(one storedMark) bool { return !one.Forgotten })
 }
 
-// keys returns the templates of all keys that the view may have written, and more.
+// keys returns the templates of all keys that the view may have written, and those in more.
 func (m *viewMark) keys(more ...string) []string {
 	for _, one := range m.marks {
 		more = append(more, one.Keys...)
@@ -129,7 +129,7 @@ func (m *viewMark) generation() uint64 {
 	return g
 }
 
-// readMarks reads all marks of a source. A damaged one counts as forgotten.
+// readMarks reads all marks of a source. A damaged mark counts as forgotten.
 func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMark, error) {
 	keys := s.markKeys(source)
 	cmds, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -150,7 +150,7 @@ func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMa
 				marks[view] = m
 			}
 			if err := json.Unmarshal([]byte(raw), &m.marks[i]); err != nil {
-				m.marks[i] = storedMark{Forgotten: true} // it is damaged, so the sink lost the view
+				m.marks[i] = storedMark{Forgotten: true} // the mark is damaged, so the sink lost the view
 			}
 			m.raw[i] = raw
 		}
@@ -165,7 +165,7 @@ type newMark struct {
 }
 
 // changeMarks replaces marks of a source in every copy, if they are still those that change was given. Otherwise it
-// calls change again. expected are the names of the servers: see swap.
+// calls change again. expected has the names of the servers that must answer: see swap.
 func (s *Sink) changeMarks(ctx context.Context, source, expected string,
 	change func(known map[string]*viewMark) ([]newMark, error)) (markedOn, error) {
 	for range maxTries {
@@ -230,8 +230,8 @@ func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMar
 			return false, markedOn{}, judge.ErrOtherServer
 		}
 		names[1+i] = fmt.Sprint(answer[1])
-		if n, err := strconv.ParseInt(fmt.Sprint(answer[2]), 10, 64); err == nil { // else the user may not ask
-			evicted[names[1+i]] = n // several copies may be on one server
+		if n, err := strconv.ParseInt(fmt.Sprint(answer[2]), 10, 64); err == nil { // the user may not be allowed INFO
+			evicted[names[1+i]] = n // one entry per server, which may have several copies
 		}
 		all = all && answer[0] == int64(1)
 	}

@@ -1,12 +1,13 @@
--- Replaces fields of a hash, all or none: only if each still holds what was read, and the server is the one it should be.
+-- Replaces fields of a hash, if each still has the value that was read and the expected server answers. Otherwise it
+-- replaces none.
 -- KEYS  the hash
--- ARGV  the server's name, or '' for any; for each field: its name, what was read ('' for nothing), what is to be ('' for
---       nothing)
--- Answers with how it went (1: replaced, 0: a field holds something else, -1: another server), the server's name, and how
--- many keys it has evicted since it was started. What the user may not ask is ''.
+-- ARGV  the expected server's name, or '' for any server; for each field: its name, the value that was read ('' if it
+--       did not exist), the new value ('' to remove the field)
+-- Returns the outcome (1: replaced, 0: a field has another value, -1: another server), the server's name, and how many
+-- keys the server has evicted since it was started. The name and the number are '' if the user may not run INFO.
 local function asked(section, field)
   local info = redis.pcall('INFO', section)
-  if type(info) ~= 'string' then return '' end -- the user may not ask
+  if type(info) ~= 'string' then return '' end -- the user may not run INFO
   return string.match(info, field .. ':(%x+)') or ''
 end
 local server = asked('server', 'run_id') .. asked('replication', 'master_replid')

@@ -30,10 +30,10 @@ type memory struct {
 
 func newMemory() *memory { return &memory{Lately: judge.NewLately[string, string](remembered)} }
 
-// recall fills in the records that are remembered. It assumes that other entities are new if most recent ones were,
-// except entities of re-reads, which are known.
+// recall fills in the records that are remembered. If most entities were new lately, it assumes that the others are new
+// as well. It doesn't assume that of an entity with a reset (a delete or a re-read), which probably has a record.
 func (m *memory) recall(b *batch) {
-	if b.cluster { // in a cluster a record may have to be finished, which shows only when it is read
+	if b.cluster { // in a cluster, each record must be read, because it may have pending changes
 		return
 	}
 	guess := m.novelty.Likely()

@@ -24,7 +24,7 @@ func (c *changer) rowChange(t viewKey) error {
 		switch {
 		case !exists && stays:
 			ch.stays = true
-		case len(untouched) > 0: // its text can't be made without them
+		case len(untouched) > 0: // the JSON text can't be made without the values of these fields
 			c.leave(t)
 		case exists:
 			ch.args, ch.strict = []string{merged.json()}, true
@@ -44,7 +44,7 @@ func (c *changer) rowChange(t viewKey) error {
 			}
 		}
 	}
-	for _, m := range c.moves { // fields of an earlier definition
+	for _, m := range c.moves { // remove the fields that only an earlier definition had
 		for _, x := range m.old {
 			if x.kind != t.kind || x.key != t.key {
 				continue
@@ -65,7 +65,7 @@ func sortCells(view *replicator.View, cells []cellClaims) {
 }
 
 // merge merges cells' contributions to a key: each field comes from the first cell that has it. untouched are the
-// fields whose values are not known, only their names: they stay as they are.
+// fields of which only the names are known: they stay as they are.
 func merge(a *arena, t viewKey, names []string, cells []cellClaims) (merged row, exists bool, untouched []string) {
 	rows := make([]*row, 0, few)
 	for _, cell := range cells {

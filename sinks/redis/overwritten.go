@@ -13,11 +13,11 @@ import (
 type wrongKey struct {
 	entity *entity
 	at     viewKey
-	found  string // the type that it has, or the script's other reason
+	found  string // the key's type, or the script's other reason
 }
 
-// settle removes each key that is the view's own, but only once in a batch. It blocks the other keys, which can show
-// nothing. The entities must be decided again.
+// settle removes the keys that are the view's own, each only once in a batch. It blocks the other keys, which can show
+// nothing of the view. The entities must be decided again.
 func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 	for _, w := range wrong {
 		if strings.HasPrefix(w.found, sumBeyond) {
@@ -26,7 +26,7 @@ func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 		}
 		own, err := w.entity.showedAt(ctx, s, w.at)
 		if other := beside(w.at.kind, w.at.key); err == nil && !own && other != "" {
-			var n int64 // 1 if the sink has sums or claims of other entities beside it
+			var n int64 // 1 if the sink has sums or claims of other entities beside the key
 			n, err = s.rdb.Exists(ctx, other).Result()
 			own = n > 0
 		}
@@ -47,7 +47,7 @@ func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 
 const removeIfOfType = `if redis.call('TYPE', KEYS[1]).ok == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`
 
-// showedAt reports whether the view shows something of the entity at a key, according to its record.
+// showedAt reports whether the view shows something of the entity at a key, according to the entity's record.
 func (e *entity) showedAt(ctx context.Context, s *Sink, k viewKey) (bool, error) {
 	r, err := s.parse(ctx, new(arena), e.stored, e.text)
 	if err != nil {

@@ -48,8 +48,8 @@ var ownCommands = [][]string{
 // permissions asks the server what the user may do, with dry runs.
 type permissions struct {
 	sink    *Sink
-	user    string          // "": the server can't be asked
-	silence error           // why it can't
+	user    string          // the user's name; "": the server can't be asked
+	silence error           // why the server can't be asked
 	unknown map[string]bool // commands that the server does not have
 }
 
@@ -85,7 +85,7 @@ func (s *Sink) unknownCommands(ctx context.Context) map[string]bool {
 	}
 	answer, err := s.rdb.Do(ctx, names...).Slice()
 	unknown := map[string]bool{}
-	if err == nil && len(answer) == len(names)-2 { // otherwise the user may not ask, and the first call shows it
+	if err == nil && len(answer) == len(names)-2 { // otherwise the user may not run COMMAND INFO, and no command counts as missing
 		for i, a := range answer {
 			if a == nil {
 				unknown[names[i+2].(string)] = true
@@ -105,7 +105,8 @@ func (p permissions) own(ctx context.Context) denied {
 	return p.try(ctx, commands)
 }
 
-// view returns what the user may not do at keys of a view. It asks about a made-up key, unless the view has only one.
+// view returns what the user may not do at keys of a view. It asks about a made-up key, unless the view has only one
+// key.
 func (p permissions) view(ctx context.Context, k *keeper) denied {
 	begins, many := k.begins()
 	if many {
@@ -116,8 +117,8 @@ func (p permissions) view(ctx context.Context, k *keeper) denied {
 	return p.tryView(ctx, k, begins)
 }
 
-// viewAt returns what the user may not do at some keys of a view. It asks about the keys as those of script calls, all
-// at once.
+// viewAt returns what the user may not do at some keys of a view. It asks whether the user may call scripts with these
+// keys.
 func (p permissions) viewAt(ctx context.Context, k *keeper, keys []string) denied {
 	d := p.tryView(ctx, k, keys[0])
 	d.keys = nil
@@ -151,7 +152,7 @@ func (p permissions) tryView(ctx context.Context, k *keeper, key string) denied 
 // literally escapes a text for use in a key pattern.
 var literally = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
 
-// begins returns the text that all keys of the view begin with. If many is false, it is the only key.
+// begins returns the text that all keys of the view begin with. If many is false, the text is the only key.
 func (k *keeper) begins() (text string, many bool) {
 	parts, tail, err := keytemplate.Parse(k.view.Key)
 	switch {
@@ -163,7 +164,7 @@ func (k *keeper) begins() (text string, many bool) {
 	return tail, false
 }
 
-// try asks about all commands in one round trip.
+// try asks the server whether the user may run the commands, in one round trip.
 func (p permissions) try(ctx context.Context, commands [][]any) denied {
 	d := denied{user: p.user, silence: p.silence}
 	pipe := p.sink.rdb.Pipeline()
@@ -195,7 +196,7 @@ func (p permissions) try(ctx context.Context, commands [][]any) denied {
 	return d
 }
 
-// refusal returns the error about what is denied; nil if nothing is, or if that is uncertain (guessed).
+// refusal returns the error about what is denied; nil if nothing is denied, or only keys that were made up (guessed).
 func (d denied) refusal() error {
 	if d.level() != replicator.Fail {
 		return nil
@@ -215,7 +216,7 @@ func (d denied) fix() string {
 	if len(d.commands) > 0 {
 		line += " +@read +@write +@scripting +@keyspace +info"
 	}
-	if len(d.keys) > 0 { // after the pattern of all keys, the server accepts no other
+	if len(d.keys) > 0 { // only then: to a user with ~*, the server adds no other pattern
 		line += " ~" + prefix + "* ~" + cmp.Or(d.pattern, "PATTERN, where PATTERN is that of the views' keys")
 	}
 	if len(d.keys) > 0 && d.guessed {

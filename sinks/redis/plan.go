@@ -11,15 +11,15 @@ import (
 
 // entity is a batch's work on one entity.
 type entity struct {
-	key  string // of its record
-	text string // its key, as templates show it
-	ops  []int  // their indexes in the batch
+	key  string // the key of the entity's record
+	text string // the entity's key, as templates show it
+	ops  []int  // indexes of the entity's ops in the batch
 
 	known   bool               // the record's contents are known: it was read, a script returned it, or it is assumed
-	assumed bool               // stored is a guess: it was neither read nor returned
+	assumed bool               // stored is a guess: the record was neither read nor returned by a script
 	stored  string             // the record; "" if there is none
 	blocked map[viewKey]string // keys that can't show the entity, and the script's reason
-	freed   []viewKey          // keys with foreign values that were removed: all contributions are written again
+	freed   []viewKey          // keys whose foreign values were removed: all contributions are written again
 	plan    plan
 	layout  string // the new record's layout, if it is not registered
 	id      string // the id of the registered layout; "" for the full form
@@ -34,7 +34,7 @@ type viewKey struct {
 	key  string
 }
 
-// plan is what to do with an entity, decided by its record.
+// plan is what to do with an entity, as its record and the batch's ops require.
 type plan struct {
 	record  *record // the new record
 	changed bool    // the new record differs from the stored one
@@ -45,7 +45,7 @@ type plan struct {
 // change is the change of one key.
 type change struct {
 	viewKey
-	strict bool // something is added: another type at the key is an error
+	strict bool // the change adds something: another type at the key is an error
 	stays  bool // another view, which has replaced this one, shows what would be removed
 	goes   goes
 	fields int // of a hash: the number of fields to set
@@ -82,22 +82,22 @@ type batch struct {
 	cluster bool // keys and records are in different slots
 	reclaim bool // see Target.reclaims
 
-	registry *registry // by which the batch is decided and written
+	registry *registry // the registry that the batch is decided and written by
 	layouts  *layouts  // for parsing records
-	behind   bool      // the registry has changed since
+	behind   bool      // the server's registry has changed since it was read
 	layout   []byte    // memory of lay, for reuse
 
 	arena
 	entities []entity
 	list     []*entity
-	known    map[string]*entity // by the key of the record
+	known    map[string]*entity // the entities, by the keys of their records
 	places   []int
-	moves    []move // of the entity that is being decided
+	moves    []move // the moves of the entity that is being decided
 	changer  changer
 	writing  writing
 }
 
-// newBatch begins a batch, in the memory of an earlier one if there is any: see release.
+// newBatch begins a batch. It reuses the memory of a released batch, if there is one.
 func (t *Target) newBatch(ops []replicator.Op) *batch {
 	b, ok := t.batches.Get().(*batch)
 	if !ok {
@@ -225,7 +225,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	}
 	m.rewrite = m.rewrite || k.goes.after() // every change restarts the key's expiry
 	if !same || m.rewrite {
-		if m.rewrite || !otherValues(is.claims, text) { // otherwise the new claims replace the old ones in the same place
+		if m.rewrite || !otherValues(is.claims, text) { // otherwise the new row overwrites the old one
 			if m.old, err = b.parseClaims(is.claims); err != nil {
 				return replicator.Fatal(err)
 			}

@@ -22,7 +22,7 @@ var postedSource string
 // postKey returns the key of the posts: the hash of what each entity contributes to a key.
 func postKey(key string) string { return postPrefix + sameSlot(key) }
 
-// comparePosted compares the sums at some keys with the contributions to the keys. It returns the wrong sums, and
+// comparePosted compares the sums at some keys with the contributions to these keys. It returns the wrong sums, and
 // corrects them if mend is set.
 func (t *Target) comparePosted(ctx context.Context, kind byte, keys []string, mend bool) ([]replicator.Stray, error) {
 	if len(keys) == 0 {
@@ -81,7 +81,7 @@ func (t *Target) strayPosted(
 	return strays, next, classify(err, doing)
 }
 
-// unposted returns those of some keys that have no contributions.
+// unposted returns the keys that have no posts, and so no contributions.
 func (t *Target) unposted(ctx context.Context, keys []string) ([]string, error) {
 	cmds, err := t.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, key := range keys {

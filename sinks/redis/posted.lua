@@ -1,13 +1,14 @@
--- Compares what is remembered beside a key, in a cluster, with all that entities are said to contribute to the key; and
--- puts it right, together with what the key shows. All of it is in one slot, and happens at one moment.
+-- In a cluster, compares the sums or claims that are stored beside a key with the contributions of all entities to that
+-- key (the posts). On request, it corrects the sums or claims, and what the key shows. All of this is in one slot, and
+-- happens at one moment.
 --
--- KEYS  the key; the hash of who contributes what to it; what is remembered beside the key
--- ARGV  kind, '1' if it is to be put right
+-- KEYS  the key; the hash of posts; the sink's key beside the key
+-- ARGV  the kind; '1' to correct what is wrong
 --
--- Returns what was wrong, three values each: a member ('' of a counter), how many contribute to it, and 1 if something
--- is remembered of it.
+-- Returns three values for each wrong sum: its member ('' for a counter), the number of contributions to it, and 1 if a
+-- sum is stored, else 0.
 local key, posts, beside, kind, mend = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2] == '1'
-local wholes = kind == 'c' -- what is remembered is one text, not a hash
+local wholes = kind == 'c' -- the sink's key is one string, not a hash
 
 local claims, sums, members = {}, {}, {}
 local function meet(member)
@@ -22,7 +23,7 @@ for i = 2, #contributed, 2 do
   for j = 1, #pairs, 2 do
     local amount = pairs[j + 1]
     local ranked = string.sub(amount, 1, 1) == '+'
-    if ranked == (kind == 'z') then -- else it is of another kind, which the view had before
+    if ranked == (kind == 'z') then -- otherwise the view had another kind when this was contributed
       local member = wholes and '' or pairs[j]
       meet(member)
       claims[member] = claims[member] + 1
@@ -74,7 +75,7 @@ if mend and kind == 'z' then
   for i = 1, #wrong, 3 do
     if wrong[i + 1] > 0 then change.z(key, beside, { wrong[i], '=' }, 1, 2, shown) end
   end
-elseif mend and kind ~= 'm' then -- what is remembered is shown
+elseif mend and kind ~= 'm' then -- the key shows what is stored beside it
   change[kind](key, beside, {}, 1, 0, shown)
 end
 return wrong

@@ -21,9 +21,9 @@ import (
 // post is one entity's stored contribution to a key of a view, in a cluster.
 type post struct {
 	entity   entity
-	pending  pending // the change that removes it
-	revision uint64  // the revision at which it was written
-	held     string  // its stored form
+	pending  pending // the change that removes the contribution
+	revision uint64  // the revision of the entity's record when the contribution was written
+	held     string  // the stored form of the post
 }
 
 // who identifies the entity and the view in the posts.
@@ -111,13 +111,13 @@ func (t *Target) strayPosts(
 	return append(strays, wrong...), next, classify(err, doing)
 }
 
-// stray returns the post as an orphan. Its place makes Tidy call removePost.
+// stray returns the post as an orphan. The orphan's place makes Tidy call removePost.
 func (p *post) stray() replicator.Stray {
 	at := placeOf(p.pending.key, "", p.entity.text)
 	return replicator.Stray{Name: p.pending.key + " " + p.entity.text, At: at, Kind: replicator.Extra}
 }
 
-// removePost removes an entity's contribution to a key of a view, if its record doesn't have it.
+// removePost removes an entity's contribution to a key of a view, if the entity's record doesn't have the contribution.
 func (t *Target) removePost(ctx context.Context, view int, key, text string) (removed bool, err error) {
 	who := string(t.keepers[view].shows) + recordKey(text)
 	held, err := t.sink.rdb.HGet(ctx, postPrefix+sameSlot(key), who).Result()

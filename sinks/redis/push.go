@@ -74,7 +74,7 @@ func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity)
 	}
 	done := func(pending) bool { return true }
 	err = s.pushAll(ctx, b, entities, func(p *pending) bool { return !own(p) }, again)
-	if errors.Is(err, noPermission) { // another view lacks it: its change stays pending, and its own write fails
+	if errors.Is(err, noPermission) { // at another view's key, whose change stays pending: that view's target fails
 		done, err = func(p pending) bool { return own(&p) }, nil
 	}
 	if err != nil {

@@ -1,19 +1,19 @@
--- Makes one key show all that one entity contributes to it through one view, unless it shows something later already:
--- in a cluster, where the key and the entity's record live apart and commands may arrive late.
+-- Makes a key show what an entity contributes to it through a view, unless a later contribution has already arrived.
+-- This is for clusters, where the key and the entity's record are in different slots, and commands may arrive late.
 --
--- KEYS  the key; the hash of who contributes what to it; what remembers for a day who was taken back; what is
---       remembered beside the key if the kind needs that
--- ARGV  who contributes, the revision of its record in 20 digits, kind, 1 if a key of another type is an error, 1 if
---       nothing is contributed any more, when the key goes (see expire), then what is contributed: as the kind takes it,
---       but amounts in full
+-- KEYS  the key; the hash of posts; the key that holds, for a day, the revision at which the contribution was removed;
+--       the sink's key beside the key, if the kind has one
+-- ARGV  who contributes (the view's id and the record's key), the revision of the record in 20 digits, the kind, 1 if a
+--       key of another type is an error, 1 if nothing is contributed any more, when the key expires (see expire); then
+--       the contribution: the arguments of the kind's change, with the full amounts
 --
--- Returns the type of the key if it is another and that is an error; '=' and a member of a ranking whose sum it would
--- take beyond the doubles, if that is one; else ''.
+-- Returns the type of the key if it is another one and that is an error; '=' and a member of a ranking if its sum would
+-- exceed a double and that is an error; otherwise ''.
 local key, posts, gone = KEYS[1], KEYS[2], KEYS[3]
 local who, revision, kind = ARGV[1], ARGV[2], ARGV[3]
 local held = redis.call('HGET', posts, who)
 local last = held and string.sub(held, 1, 20) or redis.call('GET', gone)
-if last and last > revision then return '' end -- digits of one length: no number is compared
+if last and last > revision then return '' end -- the digits are compared as texts of equal length
 
 local free, found = typeOf(key, kind)
 if not free and ARGV[4] == '1' then return found end
@@ -21,7 +21,7 @@ if not free and ARGV[4] == '1' then return found end
 local args, from = ARGV, 7
 local kept = ''
 if keys[kind] == 2 then
-  -- What was contributed is taken back, what is contributed now is added.
+  -- Subtract the old contribution, and add the new one.
   args = {}
   local old = held and string.sub(held, 21) or ''
   if old ~= '' then

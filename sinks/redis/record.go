@@ -24,7 +24,7 @@ import (
 //
 // Numbers are uvarints; texts and lists of claims are preceded by their length.
 type record struct {
-	nonce    string // of the record that was read; "": there is none yet
+	nonce    string // the nonce of the record that was read; "": there is no record yet
 	revision uint64
 	cells    []cellRecord
 	pending  []pending
@@ -47,7 +47,7 @@ type viewRecord struct {
 	id         viewID
 	generation uint64
 	state      replicator.State
-	claims     string // encoded
+	claims     string // the cell's claims, in stored form
 }
 
 // dead reports whether the cell is a dead letter in the view: it then has a single claim, which says so.
@@ -64,7 +64,7 @@ type pending struct {
 	args []string // as the scripts take them
 }
 
-// hasGoes is set in the kind of a pending change that has an expiry.
+// hasGoes is set in the kind of a pending change that sets or removes the key's expiry.
 const hasGoes = 0x80
 
 var errDamaged = errors.New("its record is damaged: delete it, and then `replicator verify --repair`")

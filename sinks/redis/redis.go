@@ -18,7 +18,7 @@ import (
 // concurrent use.
 type Sink struct {
 	name    string
-	user    string // as configured
+	user    string // the user in the configuration
 	cluster bool
 	tags    []string // the tags of the marks' copies in a cluster
 	log     *slog.Logger
@@ -109,7 +109,7 @@ func (s *Sink) get(ctx context.Context, keys []string) ([]string, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	if s.cluster { // a command's keys must be in one slot
+	if s.cluster { // all keys of one command must be in one slot
 		return s.getEach(ctx, keys)
 	}
 	args := make([]any, 1, 1+len(keys))

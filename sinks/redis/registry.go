@@ -33,12 +33,12 @@ const (
 	layoutBytes = 4 << 20
 )
 
-// registry is a registry as it was read. It never changes.
+// registry is the registry as read from the server. A registry value never changes.
 type registry struct {
-	version string            // "": there is none yet
-	fields  map[string]string // as they are stored
+	version string            // "": the server has no registry yet
+	fields  map[string]string // the stored fields
 	ids     map[string]string // by layout: its id
-	bytes   int               // of all layouts
+	bytes   int               // the size of all layouts together
 }
 
 // newRegistry makes a registry from its stored fields.
@@ -46,8 +46,8 @@ func newRegistry(fields map[string]string) *registry {
 	g := &registry{version: fields[registryVersion], fields: fields, ids: map[string]string{}}
 	for name, value := range fields {
 		if digits, is := strings.CutPrefix(name, layoutField); is {
-			// A layout whose hash is not its id was changed by another program. It is left out, so no record is read by
-			// it.
+			// A layout whose hash is not its id was changed by another program. It is left out, so no record is parsed
+			// by it.
 			if id, err := hex.DecodeString(digits); err == nil && layoutID(value) == string(id) {
 				g.ids[value] = string(id)
 				g.bytes += len(value)
@@ -65,7 +65,7 @@ func (g *registry) id(layout string) string {
 	return g.ids[layout]
 }
 
-// number returns the version. g may be nil.
+// number returns the version of the registry. g may be nil.
 func (g *registry) number() string {
 	if g == nil {
 		return ""
@@ -124,7 +124,7 @@ func (s *Sink) registerLayouts(
 			continue
 		}
 		bytes += len(layout)
-		fields = append(fields, name, "", strings.Clone(layout)) // the batch's memory is reused
+		fields = append(fields, name, "", strings.Clone(layout)) // the layout is in the batch's memory, which is reused
 	}
 	if len(fields) == 0 || s.cluster {
 		return g, false, nil

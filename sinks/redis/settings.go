@@ -19,8 +19,8 @@ import (
 // Settings are the parts of a view's definition that only Redis sinks have. The names and the order of its JSON are
 // part of fingerprints: they never change.
 type Settings struct {
-	Unique bool          `json:"unique,omitempty"` // of an index: one key per value, which holds one member
-	Expire time.Duration `json:"expire,omitempty"` // how long after the last change of its entity a key expires; 0: never
+	Unique bool          `json:"unique,omitempty"` // of an index: the key of each value holds one member
+	Expire time.Duration `json:"expire,omitempty"` // a key expires this long after its entity's last change; 0: never
 }
 
 // Expires reports whether keys of the view expire some time after the last change.
@@ -33,7 +33,7 @@ func settingsOf(v *replicator.View) Settings {
 
 // Connection is the location of a server, a cluster or a server's sentinels, and the login.
 type Connection struct {
-	URLs     []config.Secret // of the server; of a cluster's nodes, or of the sentinels, one or more
+	URLs     []config.Secret // the URL of the server, or one or more of a cluster's nodes or of the sentinels
 	Cluster  bool
 	Sentinel string // the name of the master that the sentinels watch; "": no sentinels
 	Login    config.Login

@@ -11,11 +11,11 @@ import (
 
 // slab hands out slices from chunks of memory. A slice that is appended to beyond its capacity moves, as usual. The
 // chunks never move: the slab grows by adding chunks. A process that wrote 100,000 cells (go run ./bench peers, w2)
-// allocates 9 MiB with them, and 22 MiB with one allocation that is doubled until a batch fits into it.
+// allocates 9 MiB with chunks, and 22 MiB with one allocation that is doubled until a batch fits into it.
 type slab[T any] struct {
 	chunks [][]T
 	at     int // the chunk in use; earlier ones are full
-	used   int // how much of that chunk is handed out
+	used   int // how many elements of that chunk are handed out
 }
 
 // Sizes, in bytes, of the first chunk and of the largest ones: a batch may have one entity, or hundreds.
@@ -24,7 +24,7 @@ const firstChunk, largestChunk = 1 << 10, 256 << 10
 // take returns an empty slice with room for n.
 func (s *slab[T]) take(n int) []T {
 	for s.at < len(s.chunks) && len(s.chunks[s.at])-s.used < n {
-		if s.used == 0 { // otherwise the chunks of ever larger batches would add up
+		if s.used == 0 { // replace an unused chunk: otherwise the chunks of ever larger batches add up
 			s.chunks[s.at] = make([]T, n)
 			break
 		}
@@ -103,7 +103,7 @@ func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b))
 
 // keep converts b to a string without copying. If bytes.take handed out b last, keep gives back what b does not use.
 func (a *arena) keep(b []byte) string {
-	if a.bytes.given(b) { // otherwise b outgrew its place and has moved
+	if a.bytes.given(b) { // otherwise b outgrew its memory and has moved
 		a.bytes.used -= cap(b) - len(b)
 	}
 	return textOf(b)

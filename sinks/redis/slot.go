@@ -48,7 +48,7 @@ func crc16(s string) (crc uint16) {
 	return crc
 }
 
-// slotTag returns a text without braces that hashes to the slot. Every slot has one of a few digits.
+// slotTag returns a text without braces that hashes to the slot. Every slot has such a text of a few digits.
 func slotTag(slot uint16) string {
 	for n := 0; ; n++ {
 		if tag := strconv.Itoa(n); crc16(tag)%slots == slot {

@@ -21,11 +21,11 @@ func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell
 	return nil, "", nil
 }
 
-// candidate is one item that a key shows, and the entities that could have put it there.
+// candidate is one item that a key shows.
 type candidate struct {
 	key      string
-	member   string   // of a set or a ranking
-	entities []string // of a hash, a JSON object or a set of keys: the possible owners
+	member   string   // the member, in a set or a ranking
+	entities []string // in a hash, a JSON object or a set of keys: the entities that could have put the item there
 }
 
 // search looks for orphans in one view.
@@ -221,8 +221,8 @@ type probe struct {
 	key     string
 	kind    byte
 	held    redis.Cmder
-	claimed []redis.Cmder // integers that are 1 if it is claimed, or records
-	records []string      // if claimed has records: their keys
+	claimed []redis.Cmder // questions whether the candidate is claimed, or queries of records
+	records []string      // the keys of the records, if claimed queries records
 }
 
 func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe {
@@ -268,7 +268,7 @@ func (p *probe) stray(ctx context.Context, s *Sink) (bool, error) {
 			claimed = cmd.Val()
 		case *redis.IntCmd:
 			claimed = cmd.Val() > 0
-		case *redis.StringCmd: // "" where there is no record
+		case *redis.StringCmd: // a record; "" if there is none
 			r, err := s.parse(ctx, new(arena), cmd.Val(), entityOf(p.records[i]))
 			if err == nil {
 				claimed, err = r.claimsKey(p.kind, p.key, anyView)
@@ -326,7 +326,7 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 			entity, sum = at.Text(), at.More() && at.Text() == ofSum
 		}
 		if at.Bad() {
-			return removed, fmt.Errorf("%q is no place in a view", stray.At)
+			return removed, fmt.Errorf("invalid location of an orphan: %q", stray.At)
 		}
 		if sum {
 			sums = append(sums, sumAt{c.key, c.member})
@@ -350,8 +350,8 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 	return removed + mended, classify(err, "putting the sums right")
 }
 
-// placeOf encodes an orphan's place for Tidy: a key, a member in it ("": none), the entity whose post causes it, and
-// ofSum for a wrong sum.
+// placeOf encodes an orphan's place for Tidy: a key, a member in it ("": none), the entity whose post is the orphan,
+// and ofSum for a wrong sum.
 func placeOf(parts ...string) string {
 	var at []byte
 	for _, part := range parts {
@@ -362,7 +362,7 @@ func placeOf(parts ...string) string {
 
 const ofSum = "sum"
 
-// remove removes a candidate if it is an orphan and neither it nor its claims change meanwhile.
+// remove removes a candidate if it is an orphan, unless another client changes the candidate or its claims meanwhile.
 func (s *search) remove(ctx context.Context, c candidate) (removed bool, err error) {
 	work := func(tx *redis.Tx) error {
 		if removed, err = s.isStray(ctx, tx, c); err != nil || !removed {
@@ -389,5 +389,5 @@ func (s *search) remove(ctx context.Context, c candidate) (removed bool, err err
 			return removed, err
 		}
 	}
-	return false, nil // other writers keep changing it: the next search finds it again
+	return false, nil // other writers keep changing the candidate: the next search finds it again
 }

@@ -95,8 +95,8 @@ func (t *tally) same(kind byte, other *tally) bool {
 // wrongSum is a sum that differs from the records.
 type wrongSum struct {
 	sumAt
-	lacks   tally
-	damaged bool // the stored value is not a sum
+	lacks   tally // what must be added to the stored sum
+	damaged bool  // the stored value is not a sum
 	kind    replicator.DifferenceKind
 }
 
@@ -104,11 +104,11 @@ type wrongSum struct {
 type sums struct {
 	*Target
 	k        *keeper
-	from, to uint64 // the range of places (sumAt.place) that are added up
-	only     map[sumAt]bool
-	most     int64
-	size     int64
-	of       map[sumAt]*tally
+	from, to uint64           // the range of places (sumAt.place) that are added up
+	only     map[sumAt]bool   // the sums to add up; nil: all in the range
+	most     int64            // how many bytes the sums may take
+	size     int64            // about how many bytes the sums take
+	of       map[sumAt]*tally // the sums added up so far
 }
 
 const (
@@ -194,7 +194,7 @@ func (s *sums) isOurs(id viewID, key string) bool {
 	return is
 }
 
-// straySums finds sums that differ from the records. It continues at the place after.
+// straySums finds sums that differ from the records. It continues at the cursor after.
 func (t *Target) straySums(ctx context.Context, view int, after string) ([]replicator.Stray, string, error) {
 	const doing = "comparing the sums with what was added"
 	k := t.keepers[view]

@@ -1,11 +1,12 @@
--- Steps of a check of sums (audit.go). Each but the first does nothing unless the check is still the one under way.
--- KEYS  the check that is under way; the records as they were when it began; then
---       begin: what is remembered beside each key · page: records · mend: each key, and what is remembered beside it
--- ARGV  the step, the check's name, the kind of the view's claims; then
---       begin: of each key the member ('' of a counter)
---       mend: of each key the member, '1' if what is remembered is to be thrown away, and what is added then: claims and
---       amount
--- Answers 0 where another check is under way; else begin: the sums, page: the records before and now, mend and end: 1.
+-- Makes a step of an audit of sums (audit.go). Any step but begin does nothing unless this audit is still running.
+-- KEYS  the key with the running audit's name; the key with records as they were when the audit began; then
+--       begin: the sink's key beside each key · page: records · mend: each key, and the sink's key beside it
+-- ARGV  the step, the audit's name, the kind of the view's claims; then
+--       begin: for each key the member ('' for a counter)
+--       mend: for each key the member, '1' if the stored sum is damaged and must be removed first, and the claims and
+--       the amount to add
+-- Returns 0 if another audit is running, or if this one has expired. Otherwise begin returns the stored sums; page the
+-- former contents of replaced records, and the records as they are now; mend and end 1.
 local step, name, kind = ARGV[1], ARGV[2], ARGV[3]
 local held = redis.call('GET', KEYS[1])
 if step == 'begin' then
@@ -25,7 +26,7 @@ if step == 'begin' then
   for i = 3, #KEYS do
     local found
     if kind == 'c' then found = redis.pcall('GET', KEYS[i]) else found = redis.pcall('HGET', KEYS[i], ARGV[i + 1]) end
-    if type(found) == 'table' then found = '?' end -- of another type
+    if type(found) == 'table' then found = '?' end -- the key has another type
     sums[i - 2] = found
   end
   return sums
@@ -39,7 +40,7 @@ if step == 'page' then
   return { before, records }
 end
 
--- mendRanking adds claims and an amount to what is remembered of a member.
+-- mendRanking adds claims and an amount to the stored sum of a member, and sets the score.
 local function mendRanking(key, beside, member, claims, amount, shown)
   local n, sum = string.match(redis.call('HGET', beside, member) or '0 0', '^(%d+) (.*)$')
   n, sum = (tonumber(n) or damaged()) + tonumber(claims), add(sum, amount)

@@ -43,7 +43,7 @@ func appendHashText(dst []byte, v any) ([]byte, error) {
 
 var errNotFinite = errors.New("the number is not finite")
 
-// appendJSON appends a value's JSON. For Redis it is a string, so it may be nested to any depth.
+// appendJSON appends a value's JSON. Redis stores the JSON as a string, so it may be nested to any depth.
 func appendJSON(dst []byte, v any) ([]byte, error) {
 	return replicator.AppendExactJSON(dst, v, math.MaxInt)
 }
@@ -52,7 +52,7 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 const maxPlaces = 400
 
 // decimalText returns a number's shortest decimal digits without an exponent; "0" for zero. Sums of such texts are
-// exact. A float64 stands for the shortest decimal that reads back as it.
+// exact. A float64 stands for the shortest decimal that reads back as the same float64.
 func decimalText(v any) (string, error) {
 	var s string
 	switch v := v.(type) {

@@ -24,8 +24,8 @@ func (t *Target) Outdated(
 	})
 }
 
-// Held implements replicator.Target. It reads the records. It does not find foreign entries at other keys, because a
-// key doesn't tell its cell.
+// Held implements replicator.Target. It reads the records only. So it misses entries that no record claims: their keys
+// don't say which cell they belong to.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	id := t.keepers[view].id
 	return t.walk(ctx, after, limit, func(c *cellRecord) bool {
@@ -108,13 +108,14 @@ func (s *Sink) records(ctx context.Context, keys []string) ([]*record, error) {
 
 // scanned is the progress of a scan of the servers' keys.
 type scanned struct {
-	Node   int    // its index in Sink.nodes
-	Cursor uint64 // the node's
+	Node   int    // the node's index in Sink.nodes
+	Cursor uint64 // the cursor of the node's scan
 }
 
 var escapePattern = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
 
-// scan goes through all keys with a prefix, node by node, and returns a page of them. typ is their type; "" for any.
+// scan goes through all keys with a prefix, node by node, and returns a page of them. typ is the type of the keys; ""
+// for any type.
 func (s *Sink) scan(
 	ctx context.Context, begin, typ, after string, limit int,
 ) (keys []string, next string, err error) {

@@ -35,8 +35,8 @@ type writing struct {
 	nonces   []byte
 	shapes   map[string]int // the number of each shape, from 1 on; a shape is the common part of many entities' changes
 	numbers  []int          // by entity: the number of its shape
-	text     []byte         // memory of shape, for reuse
-	common   list           // the shapes
+	text     []byte         // memory of the method shape, for reuse
+	common   list           // the shapes, as the script takes them
 }
 
 // write writes the decisions and returns the entities that must be decided again.
@@ -164,7 +164,7 @@ func (ch *change) common(arg int) bool {
 // shape returns the number of the shape of a plan's changes.
 func (w *writing) shape(p *plan) int {
 	w.text = w.text[:0]
-	hash := true // the next hash need not be looked at beforehand
+	hash := true // no strict hash so far; the script checks the key's type first for every strict hash but the first
 	for i := range p.changes {
 		ch := &p.changes[i]
 		how := byte(0)
