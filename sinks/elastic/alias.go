@@ -43,7 +43,8 @@ func strange(alias string, found map[string]indexInfo) error {
 	return nil
 }
 
-// amiss returns what is wrong with an alias, or "" if it is right. This program must have created the alias's indexes.
+// amiss returns what is wrong with an alias, or "" if it is right. found are the indexes that the alias leads to, all
+// of them created by this program.
 func amiss(alias string, found map[string]indexInfo) string {
 	names := slices.Sorted(maps.Keys(found))
 	if len(names) > 1 {
@@ -124,7 +125,7 @@ func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {
 	}
 	request := esapi.IndicesUpdateAliasesRequest{Body: body(object{"actions": actions})}
 	if err := s.client.call(ctx, request, nil); isMissing(err) {
-		return nil // the next check reports it
+		return nil // the next check reports the missing index or alias
 	} else if err != nil {
 		return fmt.Errorf("correcting the alias %s: %w", k.alias, err)
 	}

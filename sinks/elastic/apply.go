@@ -101,7 +101,7 @@ func (t *Target) gather(ops []replicator.Op) *batch {
 	return b
 }
 
-// round takes each document one step further and returns the unfinished ones.
+// round takes each document one step further and returns the documents that are not finished.
 func (b *batch) round(ctx context.Context, pending []*document) (left []*document, err error) {
 	delay := time.Duration(0)
 	err = b.target.sink.client.inParts(pending, func(part []*document) error {
@@ -179,7 +179,7 @@ func (b *batch) decide(d *document) error {
 		known.Horizon = d.horizon
 		unknown := b.UnknownIn(c.op, known)
 		state, applies := b.Judge(c.op, c.value, known)
-		if (unknown || !applies) && d.remembered { // another writer's re-read may have lowered the version since
+		if (unknown || !applies) && d.remembered { // another writer may have lowered the version in the meantime
 			d.forget()
 			return nil
 		}

@@ -19,8 +19,8 @@ import (
 // indexing_pressure.memory.limit (a tenth of the heap) never fits.
 const (
 	maxDocument = 90 << 20
-	bulkBytes   = 8 << 20 // a request is sent once it has this size
-	bulkItems   = 1000
+	bulkBytes   = 8 << 20 // about the largest size of a request with several documents
+	bulkItems   = 1000    // the most documents in a request
 )
 
 func errTooLarge(size int) error {
@@ -34,20 +34,20 @@ func errTooLarge(size int) error {
 // document is one document in a batch, from the first read until it is written.
 type document struct {
 	index       string // the alias to write to
-	horizon     int64  // see gate
+	horizon     int64  // the horizon that the document is judged by: see gate
 	id, routing string
-	keeper      *keeper // nil for a registry
+	keeper      *keeper // the keeper of the document's view; nil for a registry
 	changes     []change
 
 	whole      bool // the document was or must be read with its fields, not only with its state
 	known      bool // we know or assume whether the document exists
-	remembered bool // the document was not read, and what is known comes from this target's last write
+	remembered bool // the document was not read: what is known of it comes from this target's last write
 	exists     bool
-	seq, term  int64 // the condition for a write, or the result of one
+	seq, term  int64 // the condition for the next write, or the result of the last one
 	source     []byte
-	read       contents         // as read
-	next       contents         // as it is to be written
-	refused    map[string]error // by slot: why its contribution can't be stored
+	read       contents         // the cells that the document has, as read or remembered
+	next       contents         // the cells that the document is to have; nil: nothing is to be written
+	refused    map[string]error // by slot name: why the cell's contribution can't be stored
 	tries      int
 	remove     bool // the document is to be removed
 

@@ -21,15 +21,15 @@ import (
 )
 
 // client sends the requests of Elastic's Go client (esapi) over its transport. This package renders the bodies and
-// decodes the answers itself (ADR 8). It tries another node if one can't be reached. The pipeline does all other
-// retries.
+// decodes the answers itself (ADR 8). If a node can't be reached, the client tries another one. The pipeline does all
+// other retries.
 type client struct {
 	elastic *elastictransport.Client
 	http    *http.Transport
 	limit   time.Duration // how long a request may take in total
 	held    time.Duration // how long the cluster may hold a request back (see hold)
 
-	states pace // how many documents' states to read at once
+	states pace // of how many documents to read the states at once
 
 	openSearch atomic.Bool // the server is OpenSearch
 	doubted    atomic.Bool // the client must ask again which product the server is
@@ -97,7 +97,7 @@ func newClient(c Config) (*client, error) {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// call sends a request and decodes the answer into into, unless that is nil.
+// call sends a request, and decodes the answer into the value that into points to. nil: the answer is ignored.
 func (c *client) call(ctx context.Context, request esapi.Request, into any) error {
 	answer, err := c.send(ctx, request)
 	if err != nil || into == nil {

@@ -69,7 +69,7 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 		if err := judge.Claimed(b.ops[c.op], fellows); err != nil {
 			c.bad, w.Dead = err, true
 		}
-		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) { // if there is no other reason, the index refused it
+		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) { // without another reason, the index refused the value
 			w.Shown = false
 			differences = append(differences, b.dead(c, known))
 		}

@@ -39,7 +39,7 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (o
 	own := made.sourceField()
 	source, _ := design["mappings"].(object)["_source"].(object)
 	if enabled := fmt.Sprint(source["enabled"]) == "true"; enabled {
-		own.Enabled = &enabled // a simulation omits defaults, but those override a template
+		own.Enabled = &enabled // a simulation omits this default, although it overrides a template
 	}
 	return design, template.sourceField().with(own).keeping(v)
 }
@@ -64,7 +64,7 @@ func (s *Sink) template(ctx context.Context, g *generation) (indexInfo, error) {
 }
 
 // simulate asks the cluster for the index that the design alone would make. If refused is true, the cluster would not
-// make one, and err says why.
+// make that index, and err says why.
 func (s *Sink) simulate(ctx context.Context, g *generation, design object) (made indexInfo, refused bool, err error) {
 	var simulated simulation
 	template := object{

@@ -29,13 +29,13 @@ var stateAlone = []string{stateField + ".hidden", stateField + ".dead", stateFie
 // keeper maintains one view in its index.
 type keeper struct {
 	view       *replicator.View
-	place      int // the view's index in Target.Views
+	place      int // the view's index in Target.views
 	alias      string
 	generation *generation
 	gate       atomic.Pointer[gate]
 	moved      int64    // the horizon for which the gate was last moved
-	forgets    int64    // cells may be forgotten up to this horizon: no pending write was judged by a lower one
-	merged     bool     // several cells may share a document, which then also keeps each cell's fields
+	forgets    int64    // cells may be forgotten up to this horizon: no pending write was judged by a lower horizon
+	merged     bool     // several cells may share a document; so documents also keep the fields of each cell
 	names      [][]byte // the fields' names, quoted, with a colon
 	documentID func(*replicator.View, replicator.Cell) (string, string, error)
 	sizes      sizes
@@ -210,8 +210,8 @@ func (k *keeper) parse(source []byte) contents {
 }
 
 // readState reads the state in a document's source. render writes the state as the last member. So readState first
-// tries only the text from the field's name to the closing brace, which costs a third. That text is valid JSON only if
-// the field is the last member.
+// tries only the text from the field's name to the closing brace, which costs a third of decoding the document. That
+// text is valid JSON only if the field is the last member.
 func readState(source []byte) (state storedState, err error) {
 	const name = `"` + stateField + `":`
 	if at := bytes.LastIndex(source, []byte(name)); at > 0 && source[at-1] != '\\' && source[len(source)-1] == '}' {

@@ -31,9 +31,9 @@ type Config struct {
 	// Tables are the source's tables. They tell whether several cells may share a document.
 	Tables []replicator.Table
 
-	// Views are all views of the sink. Marks and Forget ignore everything else in the cluster, because other programs
-	// may use it, and the marks of their sources mean nothing here. nil: they include everything that this package
-	// keeps in the cluster.
+	// Views are all views of the sink. Marks and Forget ignore everything else in the cluster, because other
+	// replicators may use the cluster, and their marks mean nothing here. nil: Marks and Forget include everything that
+	// this package keeps in the cluster.
 	Views []*replicator.View
 
 	// Sources are the names of all sources that feed the views. A view that is filled again is shown once every source
@@ -60,7 +60,7 @@ type Config struct {
 
 	Timeout time.Duration // how long to wait for the first byte of an answer; 0: the constant Timeout
 
-	Logger *slog.Logger // nil: none
+	Logger *slog.Logger // nil: nothing is logged
 }
 
 // Sink keeps document views in one cluster. It is safe for concurrent use.
@@ -178,7 +178,7 @@ func (s *Sink) ours(ctx context.Context) (all []*generation, unreadable []replic
 	}
 	for _, v := range s.config.Views {
 		some, err := s.own(ctx, v)
-		if err = ofView(v, err); replicator.IsOfViews(err) { // not inView: a mark has the view's name
+		if err = ofView(v, err); replicator.IsOfViews(err) { // not inView, because the mark has the view's name
 			unreadable = append(unreadable, replicator.Mark{View: v.Name, Err: err})
 		} else if err != nil {
 			return nil, nil, err
@@ -252,7 +252,7 @@ func (s *Sink) eachRegistry(ctx context.Context, do func(*generation, registry, 
 }
 
 // Forget implements replicator.Sink. The documents hold the states, so the view's next Open makes a new index. The
-// alias shows the old one until the new one is filled.
+// alias shows the old index until the new one is filled.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	all, unreadable, err := s.ours(ctx)
 	if i := slices.IndexFunc(unreadable, func(m replicator.Mark) bool { return m.View == view }); i >= 0 {
@@ -277,8 +277,8 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 	return nil
 }
 
-// Close implements replicator.Sink. Targets are closed before. Close waits until indexes that were just swapped out can
-// be removed.
+// Close implements replicator.Sink. The caller has closed all targets. Close waits until indexes that were just swapped
+// out can be removed.
 func (s *Sink) Close() error {
 	s.awaitRetired()
 	s.client.close()

@@ -41,7 +41,8 @@ func (f *failure) Error() string {
 	return text
 }
 
-// deepest returns the full text of the innermost reason. Callers may show it only if the request contained no document.
+// deepest returns the full text of the innermost reason. Callers may show the text only if the request contained no
+// document.
 func (f *failure) deepest() string {
 	r := &f.reason
 	for r.Cause != nil && r.Cause.Reason != "" {
@@ -107,7 +108,7 @@ func specific(typ, text string) string {
 	if m := ofMixed.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("field [%s] holds both objects and other values, which no mapping allows; %s", m[1], asItIs)
 	}
-	if ofMapper.MatchString(text) || ofPipeline.MatchString(text) { // they name fields, types, pipelines; no values
+	if ofMapper.MatchString(text) || ofPipeline.MatchString(text) { // such reasons contain no values
 		return text
 	}
 	if ofName.MatchString(text) {
@@ -148,11 +149,11 @@ func harmless(typ, text string) string {
 	return ofIndex.FindString(text)
 }
 
-const rejected = "rejected_execution_exception" // Elasticsearch puts es_ before it
+const rejected = "rejected_execution_exception" // Elasticsearch also puts es_ before this type
 
 var (
 	ofQueue    = regexp.MustCompile(`\[name = ([^,\]]+), queue capacity = (\d+)`)
-	ofPressure = regexp.MustCompile(`operation_bytes=(\d+), max_\w+=(\d+)`) // the request's size; the limit for all
+	ofPressure = regexp.MustCompile(`operation_bytes=(\d+), max_\w+=(\d+)`) // the request's size, all requests' limit
 )
 
 // full returns which queue or memory limit had no room for a request or an item. The rest of the reason is a Java task,
@@ -303,8 +304,8 @@ func ofView(v *replicator.View, err error) error {
 }
 
 // ofCluster reports whether the whole cluster fails, whatever is requested: logins fail, a node is busy, there is no
-// master, or all of it is blocked. A missing shard concerns one index. So does a block whose reason names the index.
-// The status doesn't tell, because 429 can also mean that Elasticsearch blocked an index when the disk was full.
+// master, or the whole cluster is blocked. A missing shard concerns one index. So does a block whose reason names the
+// index. The status doesn't tell, because 429 can also mean that Elasticsearch blocked an index when the disk was full.
 func (f *failure) ofCluster() bool {
 	switch {
 	case f.lacksShards(), f.Type == "no_shard_available_action_exception":
@@ -345,7 +346,7 @@ func isTooLarge(err error) bool {
 	return f != nil && (f.Status == http.StatusRequestEntityTooLarge || strings.HasPrefix(f.Type, "too_long"))
 }
 
-// isRejected reports whether the cluster had no room for a request. A smaller request may fit.
+// isRejected reports whether the cluster had no room for a request. It may have room for a smaller request.
 func isRejected(err error) bool {
 	f := asFailure(err)
 	return f != nil && f.Status == http.StatusTooManyRequests && !f.isBlock()

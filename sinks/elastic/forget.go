@@ -120,7 +120,7 @@ func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (fou
 	of := map[*document]int{}
 	for _, d := range part {
 		left, may, _ := t.forgettable(k, d.contents())
-		if may == 0 || len(left) > 0 && !k.merged { // other cells in it are leftovers of another definition
+		if may == 0 || len(left) > 0 && !k.merged { // the document's other cells are leftovers of another definition
 			continue
 		}
 		k.sort(left)

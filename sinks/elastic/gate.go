@@ -14,7 +14,7 @@ import (
 
 // gate is the alias that a view's writes go to, and the horizon that they are judged by. The registry's horizon is
 // raised first. Then a new alias replaces the old one. Only then is anything below the horizon removed. So a write that
-// was judged by a lower horizon names an alias that no longer exists, and fails. It is then judged again.
+// was judged by a lower horizon names an alias that no longer exists, and fails. The write is then judged again.
 //
 // In Elasticsearch, a write can't depend on another document, and a removed document can be created again. The gate
 // makes such a create depend on the horizon.
@@ -63,13 +63,13 @@ func (t *Target) learnGate(ctx context.Context, k *keeper) error {
 		return err
 	}
 	for _, g := range all {
-		if g.index != k.generation.index || g.uuid != k.generation.uuid { // another index, perhaps one of the same name
+		if g.index != k.generation.index || g.uuid != k.generation.uuid { // another index, perhaps with the same name
 			continue
 		}
 		if g.write == "" || g.write == was.alias {
 			continue
 		}
-		r, err := t.sink.registry(ctx, g) // after the alias was read, so no cell was forgotten by a higher horizon
+		r, err := t.sink.registry(ctx, g) // read after the alias, so its horizon is the alias's or a higher one
 		if err != nil {
 			return err
 		}

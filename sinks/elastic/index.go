@@ -20,22 +20,23 @@ import (
 )
 
 // generation is one of the program's indexes. The alias NAME shows the documents of one of NAME-r1, NAME-r2 and so on.
-// A view that is redefined or forgotten gets the next one, which takes over the alias once it is filled.
+// A view that is redefined or forgotten gets the next index, which takes over the alias once it is filled.
 type generation struct {
 	index       string
 	number      int
 	view        string
 	fingerprint string
 	forgotten   bool        // readers may still see its content, but nothing updates it
-	shown       bool        // the alias shows it
-	routed      bool        // its mapping requires a routing for each document
+	shown       bool        // the alias shows the index
+	routed      bool        // the index's mapping requires a routing for each document
 	source      sourceField // the mapping's and settings' rules for _source
-	uuid        string      // distinguishes it from another index of the same name
+	uuid        string      // distinguishes the index from another one with the same name
 
 	// write is the alias that the sink writes to. Requests require an alias (require_alias). Otherwise, a write after
 	// the index was removed would make Elasticsearch create an empty index of that name, with a guessed mapping. The
-	// alias ends in random digits, so another index of the same name is never mistaken for this one. Each time a
-	// horizon rises, a new alias replaces it (see gate).
+	// alias ends in random digits, so another index of the same name is never mistaken for this one. Each time the
+	// view's horizon rises (the log position below which deleted cells may be forgotten), an alias with other digits
+	// replaces this one (see gate).
 	write string
 }
 
@@ -55,9 +56,9 @@ func (g *generation) belongs(v *replicator.View) bool {
 		replicator.InFile(g.fingerprint) == replicator.InFile(v.Fingerprint)
 }
 
-// takes reports whether a source can continue the view in the generation: its part has the same definition, or does not
-// exist yet. If the source's tables have changed, all sources start again in the next generation, because an id may
-// belong to another cell now.
+// takes reports whether a source can continue the view in the generation: the source's part has the same definition, or
+// does not exist yet. If the source's tables have changed, all sources start again in the next generation, because an
+// id may belong to another cell now.
 func (s *Sink) takes(ctx context.Context, g *generation, v *replicator.View, source string) (bool, error) {
 	if source == "" || !g.belongs(v) {
 		return g.holds(v), nil
@@ -183,7 +184,7 @@ func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, er
 func newest(all []*generation) []*generation {
 	last := map[string]*generation{}
 	for _, g := range all {
-		last[g.view] = g // all is sorted by number
+		last[g.view] = g // the list all is sorted by number
 	}
 	return slices.SortedFunc(maps.Values(last), func(a, b *generation) int { return cmp.Compare(a.view, b.view) })
 }
@@ -230,7 +231,7 @@ func (s *Sink) goOn(ctx context.Context, k *keeper, shown bool) error {
 	if shown {
 		return nil
 	}
-	return s.show(ctx, []*generation{k.generation}, nil) // somebody removed the alias, or the index that it showed
+	return s.show(ctx, []*generation{k.generation}, nil) // another program removed the alias or its index
 }
 
 // nextNumber returns the number of the next index behind an alias. It skips names that other indexes have.
@@ -250,7 +251,7 @@ func (s *Sink) nextNumber(ctx context.Context, alias string) (int, error) {
 	return next, nil
 }
 
-// create makes the next generation. The alias shows it at once, unless it shows another.
+// create makes the next generation. The alias shows the new generation at once, unless it shows another one.
 func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	number, err := s.nextNumber(ctx, k.alias)
 	if err != nil {
@@ -272,7 +273,7 @@ func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	if err != nil {
 		return fmt.Errorf("creating index %s: %w", g.index, err)
 	}
-	made, err := s.describe(ctx, g.index) // a template may have added to its mapping
+	made, err := s.describe(ctx, g.index) // a template may have added to the index's mapping
 	if err != nil {
 		return fmt.Errorf("looking at index %s: %w", g.index, err)
 	}

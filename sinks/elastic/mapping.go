@@ -181,7 +181,7 @@ func ofColumn(declared string, of *seen.Values) object {
 	case "json":
 		return ofJSON(of)
 	}
-	return keyword() // ENUM, SET, TIME; values shown as hexadecimal digits; addresses
+	return keyword() // ENUM, SET, TIME; short texts; binary values, as hexadecimal digits; network addresses
 }
 
 // withoutUnsigned replaces unsigned_long in a design with double, because distributions without X-Pack lack
@@ -261,7 +261,7 @@ func ofSampled(of *seen.Values) object {
 		return flattened()
 	case texts > 0:
 		return prose()
-	case scalars == 0: // empty lists
+	case scalars == 0: // only empty lists were seen
 		return keyword()
 	case all.Booleans == scalars:
 		return object{"type": "boolean"}

@@ -7,9 +7,10 @@ import (
 	"replicator/sinks/judge"
 )
 
-// memory remembers documents that this target wrote lately, so that an update costs one request instead of two. It may
-// be out of date. Writes are conditional on what it says, so a write based on outdated memory fails, and the document
-// is read. If a change is stale according to memory, the document is read, too, before the change counts as stale.
+// memory remembers documents that this target wrote lately, so that an update costs one request instead of two. Memory
+// may be out of date. Writes are conditional on what memory says, so a write based on outdated memory fails, and the
+// document is read. If a change is stale according to memory, the document is read, too, before the change counts as
+// stale.
 type memory struct{ *judge.Lately[address, memo] }
 
 // address identifies a document: its view and its id.
@@ -44,7 +45,7 @@ func (m memory) note(d *document) {
 	m.Note(at, memo{slot: name, state: s.State, seq: d.seq, term: d.term})
 }
 
-// recall marks documents as known by memory.
+// recall marks the documents that memory has as known.
 func (b *batch) recall() {
 	for _, d := range b.documents {
 		if d.keeper.merged {
@@ -61,8 +62,8 @@ func (b *batch) recall() {
 }
 
 // guess assumes that documents are new if most documents were new lately. A create then costs one request, or two if
-// the guess is wrong. guess skips a re-read, because its cell is known. It also skips a change below the horizon,
-// because that depends on the stored state.
+// the guess is wrong. guess skips a document with a reset (a delete or a re-read), because that document probably
+// exists. It also skips a document with a change below the horizon, because such a change depends on the stored state.
 func (b *batch) guess() {
 	if !b.target.novelty.Likely() {
 		return

@@ -79,7 +79,7 @@ func (c *client) product() (name string, major []string, fix string) {
 		"the program is tested with Elasticsearch 8.19; 8.0 or newer is expected to work"
 }
 
-// own is a request that OpenSearch has and Elasticsearch lacks.
+// own is a request that only OpenSearch has.
 type own struct {
 	method, path string
 	body         object
@@ -106,7 +106,7 @@ func (r own) Do(ctx context.Context, over esapi.Transport) (*esapi.Response, err
 func (c *client) openPoint(ctx context.Context, alias string) (id string, err error) {
 	var opened struct {
 		ID      string `json:"id"`
-		Another string `json:"pit_id"` // OpenSearch's name for it
+		Another string `json:"pit_id"` // the id, in an answer of OpenSearch
 	}
 	var open esapi.Request = esapi.OpenPointInTimeRequest{Index: []string{alias}, KeepAlive: keepPoint}
 	if c.openSearch.Load() {

@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// An answer that holds documents should stay below both limits. It is held in memory here and at the node that makes
-// it. Elasticsearch unpacks each document as a whole, even if the request asks for little of it. A document's size is
-// only known after it was read.
+// An answer that holds documents should stay below both limits. This program and the node that makes the answer both
+// hold it in memory. Elasticsearch unpacks each document as a whole, even if the request asks for little of it. A
+// document's size is only known after it was read.
 const (
 	answerBytes = 8 << 20
 	answerTime  = time.Second
 )
 
 const (
-	fewDocuments = 20   // how many states to request at first
-	readItems    = 1000 // the upper limit
+	fewDocuments = 20   // of how many documents to request the states at first
+	readItems    = 1000 // the most documents to request at once
 )
 
 // mostAnswer is the size at which the client aborts an answer with several documents. It then requests fewer documents
 // at once.
 const mostAnswer = 4 * answerBytes
 
-// paced returns how many documents to request next, given the last number n, and the size and duration of the answer.
-// Large documents may reduce it to one. A slow cluster reduces it to fewDocuments at least.
+// paced returns how many documents to request next. n is the number so far. answered, bytes and took are how many
+// documents the last answer had, how large it was, and how long it took. Large documents may reduce n to one. A slow
+// cluster reduces n to fewDocuments at least.
 func paced(n, answered, bytes int, took time.Duration) int {
 	switch {
 	case bytes > answerBytes:

@@ -27,8 +27,8 @@ type registry map[string]registered
 // registered is one source's part of a view.
 type registered struct {
 	replicator.StoredStanding
-	Fingerprint string `json:"fingerprint,omitempty"` // set if it differs from the index's (see generation.belongs)
-	Horizon     int64  `json:"horizon,omitempty"`     // cells that were deleted below it may be forgotten
+	Fingerprint string `json:"fingerprint,omitempty"` // set if it is not the index's: see generation.belongs
+	Horizon     int64  `json:"horizon,omitempty"`     // the source's horizon: deleted cells below it may be forgotten
 }
 
 // fingerprint returns the fingerprint of the definition with which a source's part of the generation was started.
@@ -303,8 +303,8 @@ func (t *Target) isFilled(r registry) bool {
 	})
 }
 
-// takeOver moves the alias from the older generations to the view's, and retires them. A search sees either the old or
-// the new generation.
+// takeOver moves the alias from the older generations to the view's own, and retires the older ones. A search sees
+// either the old or the new generation.
 func (t *Target) takeOver(ctx context.Context, k *keeper) error {
 	if err := t.Refresh(ctx); err != nil {
 		return err
@@ -329,7 +329,7 @@ func (t *Target) takeOver(ctx context.Context, k *keeper) error {
 	if err := t.sink.show(ctx, []*generation{k.generation}, older); err != nil {
 		return err
 	}
-	t.sink.log.Info("view shown from its new "+
-		"index", "sink", t.sink.name, "view", k.view.Name, "index", k.generation.index)
+	t.sink.log.Info("view now uses its new index", "sink", t.sink.name, "view", k.view.Name,
+		"index", k.generation.index)
 	return nil
 }

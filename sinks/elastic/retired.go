@@ -59,7 +59,7 @@ func (r *retired) last() (last time.Time) {
 	return last
 }
 
-// retireSuperseded adds generations whose process retired them and ended before it removed them.
+// retireSuperseded lists generations for removal that a process retired, but did not remove before it ended.
 func (s *Sink) retireSuperseded(older []*generation) {
 	for _, g := range older {
 		if g.isRetired() {

@@ -12,9 +12,9 @@ import (
 // Settings are a view's settings that only Elasticsearch sinks have. The names and order of its JSON are part of
 // fingerprints, so they never change.
 type Settings struct {
-	Index         string `json:"index,omitempty"`    // the alias
-	Mapping       string `json:"mapping,omitempty"`  // JSON
-	IndexSettings string `json:"settings,omitempty"` // JSON
+	Index         string `json:"index,omitempty"`    // the name of the alias
+	Mapping       string `json:"mapping,omitempty"`  // the contents of mapping_file
+	IndexSettings string `json:"settings,omitempty"` // the contents of settings_file
 }
 
 func settingsOf(v *replicator.View) Settings {
@@ -85,7 +85,7 @@ func readView(s *config.ViewSection) config.Target {
 	s.Covers("id", v.Key)
 	target := config.Target{Key: "index"}
 	if at, _ := s.Sink.Settings.(Connection); index != "" {
-		for _, address := range at.Addresses { // so that two sinks of the same cluster have the same places
+		for _, address := range at.Addresses { // two sinks with an address in common then have a place in common
 			target.Places = append(target.Places, address+"\x00"+index)
 		}
 	}

@@ -99,12 +99,12 @@ func (t *Target) tidy(ctx context.Context, view int, strays []replicator.Stray) 
 	err = t.straysOf(ctx, documents, func(d *document) error {
 		seq, term := int(d.seq), int(d.term)
 		err := t.sink.client.call(ctx, esapi.DeleteRequest{
-			Index: d.index, DocumentID: url.PathEscape(d.id), // Do does not escape it
+			Index: d.index, DocumentID: url.PathEscape(d.id), // Do does not escape the id
 			Routing: d.routing, IfSeqNo: &seq, IfPrimaryTerm: &term}, nil)
 		switch f := asFailure(err); {
 		case err == nil:
 			removed++
-		case f != nil && f.Status == http.StatusConflict: // another writer changed it: the next pass checks it again
+		case f != nil && f.Status == http.StatusConflict: // the document has changed: the next pass checks it again
 		case isMissing(err):
 		default:
 			return fmt.Errorf("removing the orphaned document %s: %w", d.id, err)

@@ -53,7 +53,7 @@ func (t *Target) versions(ctx context.Context, cells []replicator.Cell) ([]repli
 			}
 			id, routing, err := k.id(c)
 			if err != nil {
-				continue // no document can hold it, so a delete changes nothing
+				continue // no document can hold the cell, so it has no version
 			}
 			documents = append(documents, k.document(id, routing))
 			of = append(of, i)

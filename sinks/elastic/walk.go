@@ -20,7 +20,7 @@ func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell
 	return nil, "", nil
 }
 
-// page says where a walk continues.
+// page is the place where a walk continues.
 type page struct {
 	View  int             `json:"view"`
 	Point string          `json:"point,omitempty"` // the point in time that the pages are read from
@@ -28,8 +28,8 @@ type page struct {
 	Size  int             `json:"size,omitempty"` // how many documents to request next
 }
 
-// keepPoint is how long the server keeps a point in time between two pages. The program looks up one page's cells
-// meanwhile.
+// keepPoint is how long the server keeps a point in time between two pages. In that time, the program deals with the
+// cells of one page.
 const keepPoint = "15m"
 
 // Outdated implements replicator.Target. It pages through all documents, view by view. Even a document that shows

@@ -80,8 +80,8 @@ func newKeeper(v *replicator.View, index int) (*keeper, error) {
 	return k, nil
 }
 
-// feedBy sets the source that feeds the view, and the other sources that the view's entities may move to. A partition is
-// the only kind of source with a slash in its name. Its entities can move only to partitions of other topics.
+// feedBy sets the source that feeds the view, and the other sources that the view's entities may move to. A partition
+// is the only kind of source with a slash in its name. Its entities can move only to partitions of other topics.
 func (k *keeper) feedBy(source string, others []string) {
 	k.id, k.shows = idOf(source, k.view.Name), idOf("", k.view.Name)
 	if strings.Contains(source, "/") && len(others) == 0 {

@@ -85,7 +85,7 @@ func (s *Sink) unknownCommands(ctx context.Context) map[string]bool {
 	}
 	answer, err := s.rdb.Do(ctx, names...).Slice()
 	unknown := map[string]bool{}
-	if err == nil && len(answer) == len(names)-2 { // otherwise the user may not run COMMAND INFO, and no command counts as missing
+	if err == nil && len(answer) == len(names)-2 { // otherwise the user may not run COMMAND INFO
 		for i, a := range answer {
 			if a == nil {
 				unknown[names[i+2].(string)] = true
