@@ -74,7 +74,7 @@ func writeAnswer(answer []byte, n int) ([]writtenItem, error) {
 		s.array(func() {
 			items = append(items, writtenItem{})
 			item := &items[len(items)-1]
-			s.object(func([]byte) { // create or index
+			s.object(func([]byte) { // the only member's name is the action, such as create
 				s.object(func(name []byte) {
 					switch string(name) {
 					case "status":

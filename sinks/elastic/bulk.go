@@ -136,7 +136,7 @@ func (c *client) part(documents []*document) int {
 // size estimates the document's size.
 func (d *document) size() int {
 	if d.keeper == nil {
-		return 500 // a registry
+		return 500 // the document is a registry
 	}
 	n := 0
 	for i := range d.changes {

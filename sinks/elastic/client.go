@@ -29,7 +29,7 @@ type client struct {
 	limit   time.Duration // how long a request may take in total
 	held    time.Duration // how long the cluster may hold a request back (see hold)
 
-	states pace // of how many documents to read the states at once
+	states pace // the number of documents whose states are read at once
 
 	openSearch atomic.Bool // the server is OpenSearch
 	doubted    atomic.Bool // the client must ask again which product the server is
@@ -183,7 +183,7 @@ func (c *client) receive(ctx context.Context, request esapi.Request, most int64)
 // hold sets how long the cluster may wait before it answers. A write to an index that lacks copies
 // (index.write.wait_for_active_shards) waits for timeout, a minute by default. A request that needs a master waits for
 // master_timeout, and then for timeout until all nodes know the change, 30 s each by default. The client would give up
-// before that, and the problem of one index would look like an unreachable cluster.
+// earlier, and the problem of one index would look like an unreachable cluster.
 func (c *client) hold(request esapi.Request) esapi.Request {
 	switch r := request.(type) {
 	case esapi.BulkRequest:

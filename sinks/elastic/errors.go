@@ -149,11 +149,12 @@ func harmless(typ, text string) string {
 	return ofIndex.FindString(text)
 }
 
-const rejected = "rejected_execution_exception" // Elasticsearch also puts es_ before this type
+const rejected = "rejected_execution_exception" // Elasticsearch puts es_ before this type
 
 var (
-	ofQueue    = regexp.MustCompile(`\[name = ([^,\]]+), queue capacity = (\d+)`)
-	ofPressure = regexp.MustCompile(`operation_bytes=(\d+), max_\w+=(\d+)`) // the request's size, all requests' limit
+	ofQueue = regexp.MustCompile(`\[name = ([^,\]]+), queue capacity = (\d+)`)
+	// The request's size, and the limit for all requests together.
+	ofPressure = regexp.MustCompile(`operation_bytes=(\d+), max_\w+=(\d+)`)
 )
 
 // full returns which queue or memory limit had no room for a request or an item. The rest of the reason is a Java task,

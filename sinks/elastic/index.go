@@ -26,7 +26,7 @@ type generation struct {
 	number      int
 	view        string
 	fingerprint string
-	forgotten   bool        // readers may still see its content, but nothing updates it
+	forgotten   bool        // readers may still see the index's documents, but nothing updates them
 	shown       bool        // the alias shows the index
 	routed      bool        // the index's mapping requires a routing for each document
 	source      sourceField // the mapping's and settings' rules for _source

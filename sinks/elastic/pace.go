@@ -14,7 +14,7 @@ const (
 )
 
 const (
-	fewDocuments = 20   // of how many documents to request the states at first
+	fewDocuments = 20   // the number of documents whose states are requested at first
 	readItems    = 1000 // the most documents to request at once
 )
 

@@ -27,7 +27,7 @@ type registry map[string]registered
 // registered is one source's part of a view.
 type registered struct {
 	replicator.StoredStanding
-	Fingerprint string `json:"fingerprint,omitempty"` // set if it is not the index's: see generation.belongs
+	Fingerprint string `json:"fingerprint,omitempty"` // set if it differs from the index's (see generation.belongs)
 	Horizon     int64  `json:"horizon,omitempty"`     // the source's horizon: deleted cells below it may be forgotten
 }
 

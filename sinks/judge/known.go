@@ -12,8 +12,8 @@ import (
 type Known struct {
 	State replicator.State
 	Shown bool // the cell contributes something
-	Dead  bool // it contributes nothing because it is a dead letter
-	Waits bool // it is a dead letter because the view shows another source's row: see Batch.Claim
+	Dead  bool // the cell contributes nothing because it is a dead letter
+	Waits bool // the cell is a dead letter because the view shows another source's row: see Batch.Claim
 
 	// Horizon is the view's horizon, read after the state: states below it may have been forgotten.
 	Horizon int64

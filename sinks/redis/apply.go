@@ -25,7 +25,7 @@ type Target struct {
 	memory  *memory
 
 	evictions evictions
-	batches   sync.Pool // of *batch, for reuse
+	batches   sync.Pool // released *batch values, for reuse
 
 	registry  atomic.Pointer[registry] // the registry as last read
 	proposals proposals

@@ -132,7 +132,7 @@ func checkInfo(info map[string]string, cluster bool, add adder) {
 const setNoEviction = "CONFIG SET maxmemory-policy noeviction; where a provider refuses CONFIG, set it in the " +
 	"provider's parameters, or keep the views in a Redis of their own"
 
-// isFull reports whether the server uses all the memory that it may.
+// isFull reports whether the server uses all the memory that maxmemory allows.
 func isFull(info map[string]string) bool {
 	used, err := strconv.ParseInt(info["used_memory"], 10, 64)
 	limit, err2 := strconv.ParseInt(info["maxmemory"], 10, 64)

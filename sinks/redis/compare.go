@@ -330,7 +330,7 @@ func (k *keeper) entry(s spot) replicator.Entry {
 		copy(e.Fields, cmd.Val())
 	case *redis.StringCmd:
 		var values map[string]json.RawMessage
-		if json.Unmarshal([]byte(cmd.Val()), &values) != nil { // another program wrote it
+		if json.Unmarshal([]byte(cmd.Val()), &values) != nil { // another program wrote the text
 			e.Member = cmd.Val()
 			break
 		}

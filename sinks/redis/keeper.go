@@ -202,7 +202,7 @@ func (k *keeper) known(v *viewRecord) judge.Known {
 	return judge.Known{State: v.state, Shown: v.contributes(), Dead: v.dead()}
 }
 
-// The sink's own keys. In a cluster, those beside a user's key are in the same slot.
+// The sink's own keys. In a cluster, a key beside a user's key is in the same slot as the user's key.
 const (
 	prefix       = "replicator:"
 	entityPrefix = prefix + "entity:"

@@ -10,8 +10,7 @@ import (
 
 var _ replicator.Emptier = (*Sink)(nil)
 
-// Left implements replicator.Emptier. It counts the cells that still contribute to the view, according to their
-// records.
+// Left implements replicator.Emptier. It counts the cells that still contribute to the view, according to the records.
 func (s *Sink) Left(ctx context.Context, view string) (left []replicator.Leftover, err error) {
 	targets, err := s.leaving(ctx, view)
 	entries := int64(0)

@@ -22,7 +22,7 @@ import (
 //   - The address now leads to another server (a service's address, a proxy, a name). Open connections still lead to
 //     the former server, which may accept writes that readers never see.
 type links struct {
-	lost  atomic.Int64 // how often one of the two happened; connections made earlier are not used again
+	lost  atomic.Int64 // how often a link went silent or an address moved; connections made before are not used again
 	moved atomic.Int64 // how often an address led to another server
 
 	// unreached, if set, is called when a server can't be reached. It must not block.
@@ -53,7 +53,7 @@ func (l *links) greets(address string) func(context.Context, *redis.Conn) error 
 	return func(ctx context.Context, c *redis.Conn) error {
 		text, err := c.Info(ctx, "server").Result()
 		var refused redis.Error
-		if errors.As(err, &refused) { // the user may not ask, or must log in first, which the next command will report
+		if errors.As(err, &refused) { // the user may not run INFO, or must log in first, as the next command reports
 			return nil
 		}
 		info := parseInfo(text)

@@ -75,8 +75,8 @@ func (t *Target) List(
 	return found, err
 }
 
-// shown returns what readers see at a place: a sum, or the holder of a unique value; "" for nothing, or for a list. A
-// key of another type shows nothing of the view.
+// shown returns what readers see at a key, or at a ranking's member: a sum, or the holder of a unique value; "" for
+// nothing, or for a list. A key of another type shows nothing of the view.
 func (s *Sink) shown(ctx context.Context, at claim) (text string, err error) {
 	switch at.kind {
 	case kindCounter, kindUnique:
@@ -133,7 +133,7 @@ func (t *Target) listMembers(
 	}
 }
 
-// listClaims finds the cells that claim a place.
+// listClaims finds the cells that claim a key, or a ranking's member, in all records.
 func (t *Target) listClaims(
 	ctx context.Context, k *keeper, at claim, limit int, found *replicator.Listing,
 ) error {
@@ -153,7 +153,7 @@ func (t *Target) listClaims(
 	})
 }
 
-// list adds those of an entity's cells that claim the place. In a set, a claim of any member counts.
+// list adds the entity's cells that claim the key, or the ranking's member, to found. In a set, any member counts.
 func (k *keeper) list(r *record, entity string, at claim, limit int, found *replicator.Listing) error {
 	for i := range r.cells {
 		v := r.cells[i].view(k.id)

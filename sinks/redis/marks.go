@@ -28,8 +28,8 @@ type storedMark struct {
 	Fingerprint string `json:"fingerprint"`
 	Generation  uint64 `json:"generation"` // the generation whose states count
 	Forgotten   bool   `json:"forgotten,omitempty"`
-	Vacated     bool   `json:"vacated,omitempty"` // forgotten, and the source's contributions were removed
-	Former      bool   `json:"former,omitempty"`  // there were earlier generations
+	Vacated     bool   `json:"vacated,omitempty"` // the view was forgotten, and the source's contributions were removed
+	Former      bool   `json:"former,omitempty"`  // the view had earlier generations
 	Evicted     int64  `json:"evicted,omitempty"` // the servers' count of evictions that the pipeline was last told
 
 	Keys []string `json:"keys,omitempty"` // the templates of all keys that the view has had

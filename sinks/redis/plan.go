@@ -15,7 +15,7 @@ type entity struct {
 	text string // the entity's key, as templates show it
 	ops  []int  // indexes of the entity's ops in the batch
 
-	known   bool               // the record's contents are known: it was read, a script returned it, or it is assumed
+	known   bool               // stored has the record: it was read, returned by a script, or assumed
 	assumed bool               // stored is a guess: the record was neither read nor returned by a script
 	stored  string             // the record; "" if there is none
 	blocked map[viewKey]string // keys that can't show the entity, and the script's reason
@@ -23,7 +23,7 @@ type entity struct {
 	plan    plan
 	layout  string // the new record's layout, if it is not registered
 	id      string // the id of the registered layout; "" for the full form
-	values  string // the values that the layout leaves open
+	values  string // the values of the new record that the layout leaves open
 	next    string // the new record, in its stored form
 }
 

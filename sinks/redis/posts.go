@@ -97,7 +97,7 @@ func (t *Target) strayPosts(
 				if err != nil {
 					return err
 				}
-				if held == p.held { // the contribution was not written meanwhile
+				if held == p.held { // the post has not changed since it was read
 					strays = append(strays, p.stray())
 				}
 			}
@@ -237,7 +237,7 @@ func (r *record) has(k viewKey) (bool, error) {
 		return true, nil
 	}
 	for i := range r.cells {
-		for _, v := range r.cells[i].views { // whatever the source
+		for _, v := range r.cells[i].views { // of all sources
 			claims, err := parseClaims(v.claims)
 			if err != nil {
 				return false, err

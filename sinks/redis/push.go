@@ -101,7 +101,8 @@ func (e *entity) again(again map[*entity]bool) {
 	again[e] = true
 }
 
-// swapRecords writes the entities' new records. Those that changed since the decision must be decided again.
+// swapRecords writes the entities' new records. If a record has changed since the decision, swapRecords adds the entity
+// to again.
 func (s *Sink) swapRecords(ctx context.Context, b *batch, entities []*entity, again map[*entity]bool) error {
 	if len(entities) == 0 {
 		return nil
@@ -129,8 +130,8 @@ func (s *Sink) swapRecords(ctx context.Context, b *batch, entities []*entity, ag
 	return nil
 }
 
-// pushAll writes pending changes to their keys: first those that add something, then those that remove everything. The
-// function some selects the changes.
+// pushAll writes pending changes to their keys: first the changes that add something, then the changes that remove
+// everything. The function some selects the changes.
 func (s *Sink) pushAll(
 	ctx context.Context, b *batch, entities []*entity, some func(*pending) bool, again map[*entity]bool,
 ) error {

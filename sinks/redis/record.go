@@ -61,7 +61,7 @@ func (v *viewRecord) contributes() bool { return v.claims != "" && !v.dead() }
 type pending struct {
 	viewKey
 	goes goes
-	args []string // as the scripts take them
+	args []string // the arguments of the change, as the scripts take them
 }
 
 // hasGoes is set in the kind of a pending change that sets or removes the key's expiry.

@@ -141,7 +141,7 @@ func parseURL(text string) (*redis.Options, error) {
 }
 
 // maxExpire is ten years. A server's own limit is some hundred million years, but numbers in scripts lose precision
-// before that.
+// at much smaller values.
 const maxExpire = 10 * 365 * 24 * time.Hour
 
 func readView(s *config.ViewSection) config.Target {

@@ -15,8 +15,8 @@ import (
 
 var _ replicator.Tidier = (*Target)(nil)
 
-// Unclaimed implements replicator.Tidier. It finds nothing, because a key doesn't tell its cell. The entries that the
-// sink itself wrote are in the records, even if the view has changed since: Outdated finds them.
+// Unclaimed implements replicator.Tidier. It finds nothing, because a key doesn't say which cell it belongs to. The
+// entries that the sink itself wrote are in the records, even if the view has changed since: Outdated finds them.
 func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", nil
 }
@@ -201,7 +201,7 @@ func (s *search) isStray(ctx context.Context, client transactional, c candidate)
 	return found.stray(ctx, s.sink)
 }
 
-// claimKeys returns the keys that tell who claims a candidate. In a cluster they are in the candidate's own slot.
+// claimKeys returns the keys that show who claims a candidate. In a cluster, these keys are in the candidate's slot.
 func (s *search) claimKeys(c candidate) []string {
 	if other := beside(s.k.kind, c.key); other != "" {
 		return []string{other}
@@ -289,7 +289,7 @@ func (p *probe) stray(ctx context.Context, s *Sink) (bool, error) {
 	case *redis.IntCmd:
 		return cmd.Val() > 0, nil
 	}
-	return p.held.Err() == nil, nil // a score
+	return p.held.Err() == nil, nil // the query of a score fails if there is no such member
 }
 
 func anyView(viewID) bool { return true }

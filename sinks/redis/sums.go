@@ -38,7 +38,7 @@ const (
 	beforeKey = prefix + "before"
 )
 
-// sumAt is the place of a sum: a key, or a member of one.
+// sumAt identifies a sum: by a key, or by a member of a key.
 type sumAt struct{ key, member string }
 
 func (a sumAt) place() uint64 {
