@@ -15,8 +15,8 @@ type urgency int
 
 const (
 	saveNothing urgency = iota // move the position in memory only, for a caller that waits for a position
-	saveDue                    // once an interval: mark and save, if it is worthwhile
-	saveNow                    // at a stop: mark and save any move
+	saveDue                    // once an interval: mark and save if there is anything new, or if the last mark is old
+	saveNow                    // at a stop, or before a new log file is applied: mark and save any move of the position
 )
 
 // idleMark is the longest time between two marks while the log advances without changes for these views. If the sink is
@@ -43,17 +43,17 @@ type saver struct {
 	target replicator.Target
 	lanes  *lanes
 	reach  *reach
-	before int64  // changes applied before the session
+	before int64  // number of changes that the run applied before this session
 	goesOn func() // called each interval in which the session makes progress
 
 	mu        sync.Mutex
-	proved    bool                // the start position was requested again once the reader had heard from the source
+	proved    bool                // the start position was requested again after the source began to send its log
 	marked    replicator.Standing // the last mark that this session wrote to the sink
 	markedAt  time.Time
-	askedAt   time.Time // when the sink was last asked whether it holds that mark
+	askedAt   time.Time // when the sink was last asked whether it still holds the last mark
 	saved     replicator.Position
 	savedAt   time.Time
-	markedRun int64 // changes applied before the last mark
+	markedRun int64 // number of changes that the run applied before the last mark
 
 	naming sync.Mutex
 	named  int64 // number of the latest log file that a saved position names
@@ -107,15 +107,15 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	applied := s.meter.total() // read before low, so that low includes all counted changes
 	at := s.progress.current().Position
 	if low := s.lanes.low(); low > at.Order || u == saveNow || !s.proved && s.reach.heard.Load() {
-		// The reader may know only after reading which event proves the start position, so the position is requested
-		// again.
+		// Only the log's first events may tell the reader which event proves the start position, so the position is
+		// requested again.
 		at = s.reader.Position(max(low, at.Order))
 		s.proved = true
 		s.progress.moveTo(at)
 	}
 	moved := at != s.marked.Position
 	idle := applied == s.markedRun && !s.progress.filledMore() && !s.notes.changed()
-	if !moved && idle { // a failed save would have ended this session, so the mark is saved
+	if !moved && idle { // the last mark is saved, too: a failed save would have ended this session
 		s.shown.allSaved(s.views)
 	}
 	switch {

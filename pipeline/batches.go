@@ -10,7 +10,7 @@ const maxBatch = 800
 // value and is reused. So the garbage collector doesn't see each waiting change as a separate object.
 type batches struct {
 	queue [][]pending // each has capacity maxBatch; the last one is being filled
-	spare [][]pending // empty
+	spare [][]pending // empty batches, for reuse
 }
 
 // spareBatches is how many empty batches are kept for reuse. About that many wait in a lane if few changes merge (see

@@ -68,7 +68,7 @@ func lowestOf(views []*replicator.View, begin []replicator.Checkpoint) replicato
 	for i, c := range begin {
 		lowest.Position = lowest.Position.Lower(c.Position)
 		if !c.Filling() {
-			if c.Unmarked { // a new beginning replaces an earlier fill, so its epoch counts
+			if c.Unmarked { // the new beginning replaces an earlier fill, so the beginning's epoch counts
 				lowest.Epoch = max(lowest.Epoch, c.Epoch)
 			}
 			continue

@@ -12,7 +12,7 @@ import (
 // twice the memory. The lane's mutex guards the index.
 type cellIndex struct {
 	seed  maphash.Seed
-	lists []*pending // by the hash's last bits; the length is a power of two, and at least the number of cells
+	lists []*pending // indexed by the last bits of a cell's hash; the length is a power of two, at least cells
 	cells int
 }
 
@@ -27,7 +27,7 @@ func (x *cellIndex) list(hash uint64) **pending { return &x.lists[hash&uint64(le
 
 // find returns the pending change of a cell, or nil, and the cell's hash.
 func (x *cellIndex) find(c *replicator.Cell) (p *pending, hash uint64) {
-	const odd = 0x9e3779b97f4a7c15 // so that (a, b) and (b, a) have different hashes
+	const odd = 0x9e3779b97f4a7c15 // so that key a, column b and key b, column a have different hashes
 	hash = maphash.String(x.seed, string(c.Key))*odd + maphash.String(x.seed, c.Column)
 	for p = *x.list(hash); p != nil && (p.hash != hash || p.cell != *c); p = p.next {
 	}

@@ -10,17 +10,17 @@ package pipeline
 // If changes concern random cells, the share that merges grows with the number in flight. So the share that merges in
 // part of the memory shows what all of the memory would gain. The budget's mutex guards coalescing.
 type coalescing struct {
-	total    int64 // bytes
-	smallest int64 // changes in flight that keep the lanes busy
-	changes  int64 // changes that may be in flight now
-	mean     int64 // bytes of a change
+	total    int64 // the budget's bytes
+	smallest int64 // the lowest number of changes in flight that keeps the lanes busy
+	changes  int64 // the number of changes that may be in flight now
+	mean     int64 // the mean size of a change, in bytes
 
-	seen, joined int // changes since the last decision, and those that merged with a pending change
+	seen, joined int // number of changes since the last decision, and how many of them merged with a pending change
 }
 
 const (
-	// busyBatches is how many batches a lane needs: one in flight, one waiting, and one for when the other lanes have
-	// less than their share.
+	// busyBatches is how many batches a lane needs: one in flight, one waiting, and one more for times when this lane
+	// gets more changes than the other lanes.
 	busyBatches = 3
 
 	// judged is the number of changes between two decisions.
@@ -45,7 +45,7 @@ func (c *coalescing) took(bytes int64) {
 // bytes is the useful number of bytes in flight.
 func (c *coalescing) bytes() int64 { return min(c.total, c.changes*c.mean) }
 
-// merged records that n of some changes merged with pending ones. After enough changes it decides again.
+// merged records a number of changes (of), n of which merged with pending ones. After enough changes it decides again.
 func (c *coalescing) merged(n, of int) {
 	c.joined, c.seen = c.joined+n, c.seen+of
 	if c.seen < judged {

@@ -14,7 +14,7 @@ import (
 // goroutine uses it.
 type composition struct {
 	*shared
-	lifetime context.Context // the runs end at once when it is done
+	lifetime context.Context // once it is done, the runs end at once
 	running  sync.WaitGroup
 }
 
@@ -46,7 +46,7 @@ func (c *composition) launch(r *run) {
 }
 
 func (c *composition) begin(r *run) {
-	c.running.Go(func() { _ = r.loop(c.lifetime) }) // the run logs its errors itself; composition decides when it ends
+	c.running.Go(func() { _ = r.loop(c.lifetime) }) // the run logs its errors; composition decides when the run ends
 }
 
 func (c *composition) launchAt(checkpoints []replicator.Checkpoint) error {
@@ -225,7 +225,7 @@ func (c *composition) join(ctx context.Context) error {
 		return nil
 	}
 	a, b, main := ready[0], ready[1], c.main()
-	a.stop() // both at once, so that neither waits for the other
+	a.stop() // stop both runs before waiting for either, so that they drain at the same time
 	b.stop()
 	if err := c.end(ctx, a); err != nil {
 		return err

@@ -27,17 +27,17 @@ type Config struct {
 	SourceOf func(views []*replicator.View) (replicator.Source, error)
 
 	Store      replicator.Store
-	StartAt    string // snapshot, earliest or latest: for a view without a checkpoint
-	OnLost     string // stop or rebuild
-	OnUnlogged string // stop, repair or rebuild, if rows change and the log doesn't list the changes; default repair
+	StartAt    string // where a view without a checkpoint begins: snapshot, earliest or latest
+	OnLost     string // what happens after the sink lost data or the source lost its log: stop or rebuild
+	OnUnlogged string // what happens after changes that the log doesn't list: stop, repair or rebuild; default repair
 
 	Observer replicator.Observer
 	Log      *slog.Logger
-	Lanes    int           // default 2
-	Memory   int64         // bytes of rows in flight; default 64 MiB
-	Interval time.Duration // between checkpoints; default 1 s
+	Lanes    int           // number of lanes; default 2
+	Memory   int64         // most bytes of rows in flight; default 64 MiB
+	Interval time.Duration // time between checkpoints; default 1 s
 	Drain    time.Duration // longest wait for changes in flight, at a stop or when the source fails; default 20 s
-	Rate     int           // rows a second of a fill; 0: no limit
+	Rate     int           // most rows a second that a fill scans; 0: no limit
 	Deleted  time.Duration // how long deleted cells are remembered, if the sink can forget them; 0: forever
 
 	// SavesIdle saves a moved position each interval, even without changes for these views. It must be off if the store
@@ -119,7 +119,8 @@ func (c *Config) ofShard(err error) error {
 	return err
 }
 
-// logRecovery logs that trouble has ended. since is when it began; zero: there was none, and nothing is logged.
+// logRecovery logs that trouble has ended. since is when the trouble began. If since is zero, there was no trouble, and
+// nothing is logged.
 func (c *Config) logRecovery(since time.Time, views viewSet) {
 	if !since.IsZero() {
 		c.Log.Info("pipeline recovered", "sink", c.Name, "views", views.names(),

@@ -20,9 +20,9 @@ func (p *Pipeline) Wait(ctx context.Context, fence string, views []string) error
 	}
 	for _, name := range views {
 		err := p.waitFor(ctx, fence, name)
-		if err != nil && ctx.Err() != nil { // ctx ended, during a query or between two
+		if err != nil && ctx.Err() != nil { // ctx ended, so err may be the error of an interrupted query
 			err = context.Cause(ctx)
-			if p.stopped.isPaused(p.cfg.view(name)) { // the operator might have resumed the view meanwhile
+			if p.stopped.isPaused(p.cfg.view(name)) { // checked only now: the operator may pause or resume at any time
 				err = replicator.ErrPaused
 			}
 			return fmt.Errorf("view %s does not include %s yet: %w", name, fence, err)
@@ -34,7 +34,7 @@ func (p *Pipeline) Wait(ctx context.Context, fence string, views []string) error
 	return nil
 }
 
-// waitFor returns once a view is filled and includes the fence, or with the context's error.
+// waitFor returns nil once a view is filled and includes the fence. If ctx ends first, it returns an error.
 func (p *Pipeline) waitFor(ctx context.Context, fence, view string) error {
 	if before, err := p.includedBefore(ctx, fence, view); before || err != nil {
 		return err

@@ -18,8 +18,8 @@ type due struct {
 	*shared
 	rebuilder *rebuilder
 	changed   []string  // views to be rebuilt because their definition changed
-	done      bool      // earlier rebuilds have continued, and rebuilds of changed views have begun
-	retryAt   time.Time // when the next attempt to continue or begin them is made
+	done      bool      // all earlier rebuilds continue, and the rebuilds of changed views have begun
+	retryAt   time.Time // when continuing or beginning rebuilds is tried again
 }
 
 // add schedules the rebuild of views whose definition changed.
@@ -29,8 +29,8 @@ func (d *due) add(views ...string) {
 	}
 }
 
-// begin continues earlier rebuilds, and begins those of views whose definition changed. If a rebuild fails to begin, it
-// is tried again later, and the other views continue.
+// begin continues earlier rebuilds, and begins the rebuilds of views whose definition changed. If a rebuild fails to
+// begin, it is tried again later, and the other views continue.
 func (d *due) begin(ctx context.Context) error {
 	if d.done || time.Now().Before(d.retryAt) {
 		return nil
@@ -181,7 +181,7 @@ func (d *due) findRedefined(ctx context.Context) {
 	}
 	now, err := d.planner.definitions.current(ctx, candidates)
 	if err != nil {
-		return // the run reports the error; the next call asks again
+		return // the run reports this error; the next call of findRedefined asks the source again
 	}
 	for i, v := range candidates {
 		if replicator.Redefined(v, v.Fingerprint, now[i]) != nil {

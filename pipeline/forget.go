@@ -13,7 +13,7 @@ import (
 // forgetting tracks up to which log position deleted cells may be forgotten. It outlives sessions. Only the forgetter
 // of the present session uses it, except for note, which the lanes call.
 type forgetting struct {
-	passed []marking // oldest first, at most forgetSteps + 1
+	passed []marking // marked positions, oldest first; at most forgetSteps + 1 of them
 	walked int64     // the horizon (a log position) of the last complete walk
 
 	gone atomic.Int64 // the highest log position of an applied deletion
@@ -58,7 +58,7 @@ type forgetter struct {
 	saver  *saver
 }
 
-// forgetPage is how many cells one call examines.
+// forgetPage is how many cells one call of ForgetGone examines.
 const forgetPage = 1000
 
 // run forgets until ctx is done. It does nothing if the target can't forget cells, or if the source is a Changelog,
@@ -78,7 +78,7 @@ func (f *forgetter) run(ctx context.Context) error {
 		}
 		marked := f.saver.lastMarked()
 		horizon := f.forgetting.horizon(marked.Position.Order, time.Now(), f.cfg.Deleted)
-		if f.forgetting.walked == 0 { // deletions before this process began are unknown, so assume one
+		if f.forgetting.walked == 0 { // deletions before this process began are unknown, so assume that there was one
 			f.forgetting.note([]replicator.Op{{Version: replicator.NoVersion, AsOf: marked.Position.Order}})
 		}
 		if marked.Filling() || horizon <= f.forgetting.walked || f.forgetting.gone.Load() < f.forgetting.walked {
@@ -90,9 +90,9 @@ func (f *forgetter) run(ctx context.Context) error {
 	}
 }
 
-// walk examines all cells, page by page, and forgets those that were deleted before the horizon. It pauses for four
+// walk examines all cells, page by page, and forgets cells that were deleted before the horizon. It pauses for four
 // fifths of the time. Once it has taken longer than deletions are remembered, it no longer pauses. Otherwise, with many
-// deletions or a slow sink, more cells would be deleted meanwhile than it forgets.
+// deletions or a slow sink, more cells would be deleted during a walk than the walk forgets.
 func (f *forgetter) walk(ctx context.Context, target replicator.Forgetter, horizon int64) error {
 	found, began := replicator.GoneCells{}, time.Now()
 	for after := ""; ; {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// fresh holds the time before which the target knew no cell of this source. It is zero if the target knew some, or if
-// the search for them was given up.
+// fresh holds the time at which a search of the target began that found no cell of this source. The time is zero if the
+// search found a cell or was given up.
 //
 // A fresh target needs no sweep after a fill from a Changelog. This session read the record of every row that the
 // target shows. It also read the records that delete rows, unless the log had already dropped them (see
@@ -17,7 +17,7 @@ import (
 // it, and find nothing.
 //
 // A sweep is still needed after:
-//   - a fill that an earlier session began, in this process or in another: the target holds the rows that it applied;
+//   - a fill that an earlier session began, in any process: the target holds the rows that the session applied;
 //   - a fill of a partition that another member of the group was filling before;
 //   - a fill of views whose marks were lost, and every other repair.
 type fresh struct{ since time.Time }
@@ -40,11 +40,11 @@ func NewStarters(n int) *Starters {
 	return s
 }
 
-// startersTime is how long a pipeline waits for the others. It is limited because another pipeline may fail to open its
-// part of the source, and then never searches.
+// startersTime is how long a pipeline waits for the searches of the other starters. It is limited because another
+// pipeline may fail to open its part of the source, and then never searches.
 const startersTime = 2 * time.Second
 
-// searched records that one of the pipelines has ended its search, or needs none.
+// searched records that one of the pipelines has ended its search or needs no search.
 func (s *Starters) searched() {
 	if s != nil && s.left.Add(-1) == 0 {
 		close(s.all)
@@ -79,7 +79,8 @@ func (s *sweeper) begin(ctx context.Context) error {
 	return err
 }
 
-// search sets when the target was last known to have no cell of this source. If it finds such a cell, it sets nothing.
+// search searches the target for cells of this source. If there are none, it sets fresh to the time when the search
+// began. If it finds a cell, it sets nothing.
 func (s *sweeper) search(ctx context.Context) error {
 	began, after := time.Now(), ""
 	for range freshPages {

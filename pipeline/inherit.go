@@ -63,7 +63,7 @@ func takeLetters(ctx context.Context, store replicator.Store, v *replicator.View
 		cell   replicator.Cell
 	}
 	taken := map[place]bool{}
-	var some []replicator.DeadLetter // collected, because each call of Bury waits for a disk
+	var some []replicator.DeadLetter // letters for the next call of Bury; each call waits for a disk
 	size := 0
 	bury := func() error {
 		if len(some) == 0 {

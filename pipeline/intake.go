@@ -9,15 +9,15 @@ import (
 	"replicator"
 )
 
-// intake accepts changes from the tail and from scans, and requests to re-read cells. It takes their size from the
-// memory budget, which blocks the caller while it is full, and passes them to the lane of their key. It has no state of
-// its own, and several goroutines may use it.
+// intake accepts changes from the tail and from scans, and requests to re-read cells. It takes the size of each change
+// or request from the memory budget, which blocks the caller while it is full. Then it passes the change or request to
+// the lane of its key. intake has no state of its own, and several goroutines may use it.
 type intake struct {
 	*group
 	budget    *budget
 	lanes     *lanes
 	spellings *spellings
-	over      context.Context // done once changes handed to a lane are no longer applied
+	over      context.Context // done once the lanes no longer apply changes
 }
 
 // add hands a change to its lane when the budget has room for it. It also schedules the lookup of other variants of the
@@ -35,7 +35,7 @@ func (in *intake) add(ctx context.Context, c *replicator.Change) error {
 	if err := in.spellings.ask(ctx, c); err != nil || 2*size <= in.budget.total {
 		return err
 	}
-	// While a huge row waits to be applied, the next one is not read: only one is in memory at a time.
+	// While a huge row waits to be applied, the next row is not read, so that memory holds only one huge row.
 	if err := in.budget.take(ctx, in.budget.total); err != nil {
 		return err
 	}
@@ -107,10 +107,10 @@ func (t *tail) Commit(order int64, at time.Time) {
 	t.window.reached(order)
 }
 
-// unlogged is an ErrUnlogged (the log does not list some changes) with the log position after those changes.
+// unlogged is an ErrUnlogged (the log does not list some changes) with the log position after these changes.
 type unlogged struct {
 	error
-	behind string // FILE:POS
+	behind string // the log position after the changes, as FILE:POS
 }
 
 func (u unlogged) Unwrap() error { return u.error }
@@ -130,7 +130,7 @@ func (t *tail) Unlogged(table string, order int64, err error) error {
 	if groups, _ := replicator.Troubled(of, err); groups != nil { // only some of the views must be compared
 		of = slices.Concat(groups...)
 	}
-	if !t.notes.setSwapped(of, order) { // already logged: a server may log many such statements in a row
+	if !t.notes.setSwapped(of, order) { // warned before: a binlog may have many such statements in a row
 		return nil
 	}
 	t.cfg.Log.Warn("rows changed, and the binlog doesn't say which. The views continue, and are compared with the "+

@@ -14,14 +14,14 @@ import (
 // reach is how far a session has read its source's log, and where the log ends. The low water and the lag are computed
 // from it. The fields are atomics: the reader's goroutine writes the first group, the saver's the second.
 type reach struct {
-	committed  atomic.Int64 // the last transaction end that the reader delivered
-	lastCommit atomic.Int64 // its commit time, in Unix nanoseconds
+	committed  atomic.Int64 // the log position of the last transaction end that the reader delivered
+	lastCommit atomic.Int64 // the last known commit time of a delivered transaction, in Unix nanoseconds
 	heard      atomic.Bool  // the source has begun to send its log; until then the lag is unknown
 
-	first    atomic.Int64 // the end of the source's log when it was first asked
-	latest   atomic.Int64 // the end when it was last asked
-	asked    atomic.Int64 // when it was last asked, in Unix nanoseconds; 0: not yet
-	caughtUp atomic.Int64 // when committed last included the log's end, in Unix nanoseconds; 0: never
+	first    atomic.Int64 // the log's end, as the source's first answer says
+	latest   atomic.Int64 // the log's end, as the source's latest answer says
+	asked    atomic.Int64 // when the source was asked for latest, in Unix nanoseconds; 0: not yet
+	caughtUp atomic.Int64 // when committed was last at or beyond the log's end, in Unix nanoseconds; 0: never
 }
 
 func (r *reach) commit(order int64, at time.Time) {
@@ -55,11 +55,11 @@ func (r *reach) shown(oldest func() time.Time) (at time.Time, caughtUp, known bo
 	asked, last := r.asked.Load(), max(r.caughtUp.Load(), r.lastCommit.Load())
 	switch {
 	case asked == 0:
-		return at, false, false // the session may begin far behind
+		return at, false, false // the source was not asked yet, and the session may begin far behind the log's end
 	case r.committed.Load() >= r.latest.Load():
 		return time.Unix(0, asked), true, true
 	case last == 0:
-		return at, false, false // the source is ahead, and no change with a time has arrived yet
+		return at, false, false // the log's end is ahead, and no change with a commit time has arrived yet
 	}
 	return time.Unix(0, last), false, true
 }
@@ -79,8 +79,8 @@ func (s *session) lag() (time.Duration, bool) {
 	return max(0, time.Since(at)), true
 }
 
-// answers is how long the source may take to tell where its log ends. After that time without an answer, the lag counts
-// from the last answer.
+// answers is how long the source may take to answer where its log ends. After that time without an answer, the lag
+// counts from the last answer.
 func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.cfg.Interval) }
 
 // shown is the time up to which the views show everything committed.
@@ -92,10 +92,10 @@ func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.
 type shown struct {
 	mu      sync.Mutex
 	began   time.Time            // when the pipeline started
-	at      map[string]time.Time // by view
+	at      map[string]time.Time // by view: the time up to which the view showed everything
 	savedAt map[string]time.Time // by view; only saves since the start, because the store has no save times
 	evicted map[string]int64     // by view: keys that the sink's server has evicted since the start
-	gone    map[string]int64     // by view: deleted cells that its sink still remembers, at the last count
+	gone    map[string]int64     // by view: deleted cells that the view's sink still remembered at the last count
 }
 
 func newShown(before map[string]time.Time) *shown {
@@ -152,8 +152,8 @@ func (n *shown) recall(ctx context.Context, cfg *Config) error {
 	return nil
 }
 
-// stamp sets Shown of checkpoints to be saved: the time up to which their session shows everything, or the recorded
-// time if that is not known.
+// stamp sets Shown of checkpoints to be saved. If known, that is the time (at) up to which the session shows
+// everything. Otherwise it is the time that was recorded before.
 func (n *shown) stamp(checkpoints []replicator.Checkpoint, at time.Time, known bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -186,7 +186,7 @@ func (n *shown) lag(st *replicator.ViewStatus) *float64 {
 	return secondsSince(n.began)
 }
 
-// allSaved records that the views' checkpoints are saved, and no progress is left to save now.
+// allSaved records that the views' checkpoints include all progress and are saved.
 func (n *shown) allSaved(views viewSet) {
 	n.each(views, func(name string) { n.savedAt[name] = time.Now() })
 }
@@ -234,7 +234,7 @@ func (n *shown) checkpointAge(v *replicator.View) float64 {
 	if !known {
 		at = n.began
 	}
-	if at.IsZero() { // the pipeline has not started
+	if at.IsZero() { // nothing was saved, and the pipeline has not started
 		return 0
 	}
 	return *secondsSince(at)

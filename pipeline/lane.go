@@ -20,12 +20,12 @@ type lane struct {
 	wake   chan struct{} // holds one token when there is something pending
 
 	mu      sync.Mutex
-	cells   cellIndex // of waiting
+	cells   cellIndex // finds the changes in waiting
 	waiting batches
 	flying  []pending // the batch in flight; nil: there is none
-	added   uint64    // changes ever added
-	told    uint64    // how many changes were already reported to the budget
-	merged  int       // how many of the unreported ones merged with a pending change
+	added   uint64    // number of changes added since the lane was made
+	told    uint64    // how many of the added changes were reported to the budget
+	merged  int       // how many of the unreported changes merged with a pending change
 	waiters []waiter  // callers that wait until earlier changes are applied
 }
 
@@ -34,10 +34,10 @@ type pending struct {
 	cell  replicator.Cell
 	put   *replicator.Row // the newest row, if any
 	since time.Time       // the commit time of the oldest change; zero for rows of a scan
-	size  int64           // taken from the budget
+	size  int64           // the bytes that the cell's changes took from the budget
 
-	after int64  // all changes of the lane up to this log position were added before
-	first uint64 // the number of the cell's first change: the value of added
+	after int64  // the committed log position when the cell became pending: the lane already had the changes up to it
+	first uint64 // the value of lane.added when the cell became pending, including the cell's first change
 
 	// deleted and deletedAt are set by a change after which the cell must be re-read: a delete of a version that may be
 	// the newest, or a change without its row. deleted is the highest such version (NoVersion: none), deletedAt the log
@@ -48,11 +48,11 @@ type pending struct {
 	// goneAt is the position of a delete after which the cell has no row, in a table with one row per cell; 0: none.
 	goneAt int64
 
-	found *found // another replicator's last re-read, from a Changelog's record; nil: none
+	found *found // another replicator's last re-read of the cell, from a Changelog's record; nil: none
 
 	rewrite bool
 
-	hash uint64   // of the cell: see cellIndex
+	hash uint64   // the cell's hash: see cellIndex
 	next *pending // the next change in the cellIndex's list
 }
 
@@ -79,7 +79,7 @@ func newLane(b *budget, r *reach, apply func(context.Context, []pending) error) 
 	return &lane{budget: b, reach: r, apply: apply, wake: make(chan struct{}, 1), cells: newCellIndex()}
 }
 
-// add makes c pending. The caller took size from the budget for c; add gives back what is no longer needed.
+// add makes c pending. The caller took size from the budget for c; add gives back the bytes that are no longer needed.
 func (l *lane) add(c *replicator.Change, size int64) {
 	l.mu.Lock()
 	l.added++
@@ -136,8 +136,8 @@ func (p *pending) merge(c *replicator.Change) (spare int64) {
 	return 0
 }
 
-// mergeFound merges another replicator's re-read. The pending put is applied after the re-read, unless the re-read
-// overrules it.
+// mergeFound merges another replicator's re-read. The pending put is applied after the re-read. A put that the re-read
+// overrules is dropped.
 func (p *pending) mergeFound(f *found) (spare int64) {
 	if old := p.found; old != nil && (f.asOf < old.asOf || f.asOf == old.asOf && f.version < old.version) {
 		return f.size()
@@ -151,7 +151,7 @@ func (p *pending) mergeFound(f *found) (spare int64) {
 	return spare
 }
 
-// overrules reports whether a put would be ignored after the re-read.
+// overrules reports whether a put has no effect once the re-read is applied.
 func (f *found) overrules(put *replicator.Row) bool {
 	return put.Order <= f.asOf || put.Version < f.version
 }
@@ -231,8 +231,8 @@ func (l *lane) oldest() *pending {
 	return l.waiting.first()
 }
 
-// low is the log position up to which everything of the lane has been applied. If nothing is pending, that is
-// committed.
+// low is the log position up to which the lane has applied all its changes. If nothing is pending, that is the
+// committed position.
 func (l *lane) low(committed int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,8 +267,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// applied returns a channel that is closed once everything added so far has been applied. It returns nil if that is
-// already so.
+// applied returns a channel that is closed once everything added so far has been applied. It returns nil if everything
+// already has been.
 func (l *lane) applied() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,7 +280,7 @@ func (l *lane) applied() <-chan struct{} {
 	return w.done
 }
 
-// run applies batches until ctx is done (then it stops at once), or until drain is closed and nothing is left.
+// run applies batches until ctx is done (then it stops at once), or until drain is closed and no change is left.
 func (l *lane) run(ctx context.Context, drain <-chan struct{}) error {
 	for {
 		select {

@@ -74,7 +74,7 @@ func (l *letters) withoutLetters(
 	if len(cells) == 0 {
 		return nil, nil
 	}
-	if err := l.intake.look(ctx, nil); err != nil { // changes in flight record their letters first
+	if err := l.intake.look(ctx, nil); err != nil { // wait until changes in flight have recorded their letters
 		return nil, err
 	}
 	var lost []replicator.Cell

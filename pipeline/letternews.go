@@ -21,10 +21,10 @@ type letterNews struct {
 // metrics).
 type letterKind struct{ view, by string }
 
-// toldLetters says when letters of a kind were last logged, and how many came since.
+// toldLetters says when letters of a kind were last logged, and how many came after that.
 type toldLetters struct {
 	at   time.Time
-	more int // letters that were not logged yet
+	more int // number of letters that came since and were not logged yet
 }
 
 func newLetterNews(cfg *Config) *letterNews {
@@ -48,7 +48,7 @@ func (n *letterNews) add(view, by string, l replicator.DeadLetter) {
 		"column", l.Cell.Column, "position", l.Position, "reason", l.Reason)
 }
 
-// tell logs the number of further letters, for kinds whose minute is over.
+// tell logs the number of further letters, for kinds that were last logged at least a minute ago.
 func (n *letterNews) tell() { n.tellThose(tellLettersEach) }
 
 // tellAll logs the number of further letters for all kinds, at a stop.

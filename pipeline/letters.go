@@ -45,7 +45,7 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	}
 	for i, op := range ops {
 		for _, v := range op.Values {
-			late := op.AsOf != 0 && dead[place{i, v.View}] // another replicator's later re-read found it dead
+			late := op.AsOf != 0 && dead[place{i, v.View}] // another replicator's later re-read found the cell dead
 			if v.Err != nil && (!stale[i] || late) {
 				reason := "evaluate"
 				if rows[i] != nil && rows[i].Err != nil {
@@ -73,7 +73,7 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	}
 	good := b.lists(len(l.views))
 	for i, op := range ops {
-		for _, v := range op.Values { // also of a stale op: the sink holds a newer value, which is not dead
+		for _, v := range op.Values { // stale ops included: the sink holds a newer value, which is not dead
 			if !bad[place{i, v.View}] && !dead[place{i, v.View}] {
 				if good[v.View] == nil {
 					good[v.View] = make([]replicator.Cell, 0, len(ops)-i)
@@ -93,7 +93,7 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	return nil
 }
 
-// tell counts a dead letter and logs it if its kind is new. After a re-read (again), it skips a letter that the store
+// tell counts a dead letter and logs it if its kind is new. After a re-read (again), tell skips a letter that the store
 // has, because that letter was counted before.
 func (l *letters) tell(
 	ctx context.Context, v *replicator.View, reason string, letter replicator.DeadLetter, again bool,
@@ -151,7 +151,7 @@ func (l *letters) raiseElsewhere(ctx context.Context, ops []replicator.Op, appli
 
 func (l *letters) applyAgain(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	outcome, err := l.target.Apply(ctx, ops)
-	if err == nil && len(outcome.Unknown) > 0 { // the horizon has risen above these ops since they were first applied
+	if err == nil && len(outcome.Unknown) > 0 { // the sink forgot deletions, so it can't tell whether ops are stale
 		err = errBehindHorizon
 	}
 	return outcome, err

@@ -10,9 +10,9 @@ import (
 // rates.
 type meter struct {
 	applied  []atomic.Int64
-	interval time.Duration // between ticks
+	interval time.Duration // the time between two ticks
 
-	mu     sync.Mutex // guards the rates, over the last few ticks
+	mu     sync.Mutex // guards the fields below: the counts at the last tick, and rates over the last few ticks
 	at     time.Time
 	counts []int64
 	rates  []float64
@@ -53,7 +53,7 @@ func (m *meter) tick() {
 	m.at = now
 }
 
-// rate is the i-th view's rate. It is 0 if the last tick is so long ago that saving must hang.
+// rate is the i-th view's rate. It is 0 if the last tick is too long ago: then the save that follows each tick hangs.
 func (m *meter) rate(i int) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -74,7 +74,7 @@ func (n *notes) setEvicted(views viewSet, order int64) {
 	}
 }
 
-// addSwaps adds the views that must be compared with the source to the map.
+// addSwaps adds to the map the views that must be compared with the source, with the log positions of the reasons.
 func (n *notes) addSwaps(all map[string]int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -28,8 +28,8 @@ const standstill = idleMark + 10*time.Second
 // rival is another replicator that reads another server and has taken over a view.
 type rival struct {
 	told  *replicator.Overtaken // the error that ended the last session, with the lowest mark of the sink's parts
-	mark  replicator.Position   // the mark that was seen last
-	since time.Time             // since when the mark has not moved although this source has more; zero: it has moved
+	mark  replicator.Position   // the rival's mark when it was last read
+	since time.Time             // since when the mark has not moved although it lacks changes; zero: it lacks none
 }
 
 // register records that the sink has registered the epoch of a position.
@@ -45,9 +45,9 @@ func (s *shared) register(at replicator.Position) {
 // above collects, before a session, marks that are above a run's views: in a higher epoch, or farther in the same one.
 type above struct {
 	*run
-	mark replicator.Position // the position with the highest epoch; zero: there is none
-	// ahead is the highest mark that is farther than a view's position in the same epoch, or that was read farther at
-	// the same position: the store is older than the sink. Zero: there is none.
+	mark replicator.Position // the highest mark whose epoch is above the epoch of its view; zero: there is none
+	// ahead is the highest mark that is ahead of its view's checkpoint in the same epoch. At equal positions, a mark is
+	// ahead if the log was read farther beyond the mark. Then the store is older than the sink. Zero: there is none.
 	ahead     replicator.Position
 	overtaken []string // views of this process whose marks now have an epoch that this process never registered
 }
@@ -62,7 +62,7 @@ func (a *above) compare(c replicator.Checkpoint, m *replicator.Mark) {
 		by = later(by, told.By)
 	}
 	if by.Epoch() == c.Position.Epoch() && by.Order >= c.Position.Order && by != c.Position && !c.Unmarked {
-		a.ahead = later(a.ahead, by) // if the source's log lacks it, views show changes that the source lost
+		a.ahead = later(a.ahead, by) // if the source's log lacks this position, views show changes that the source lost
 	}
 	if by.Epoch() <= c.Position.Epoch() {
 		return

@@ -12,19 +12,19 @@ import (
 type Outcome int
 
 const (
-	Continues Outcome = iota // it continues from its position; a fill continues, too
-	Begins                   // it is new or was reset, and begins as StartAt says
-	Refills                  // the sink lost it, or the source lost the log from its position on: it is filled again
-	Rebuilds                 // its definition changed, and on_change says to rebuild it
-	Refused                  // it does not run
+	Continues Outcome = iota // the view continues from its position; an incomplete fill continues, too
+	Begins                   // the view is new or was reset, and begins as StartAt says
+	Refills                  // the view is filled again: the sink lost the view, or the source lost part of its log
+	Rebuilds                 // the view's definition changed, and on_change says to rebuild it
+	Refused                  // the view does not run
 )
 
 // Planned is what Run would do with a view.
 type Planned struct {
 	Outcome
-	Filling    bool  // it is being filled, and the fill continues
-	Rebuilding bool  // its rebuild to this definition, beside the visible contents, continues
-	Err        error // why it is refused; for Refills, why the source's log can't be read; otherwise nil
+	Filling    bool  // the view's incomplete fill continues
+	Rebuilding bool  // the view's rebuild to this definition continues, and the old contents stay visible
+	Err        error // why the view is refused; for Refills, why the source's log can't be read; otherwise nil
 }
 
 // Plan returns, by view, what Run would do, given the store's checkpoints. It changes nothing. Another process may run
@@ -89,7 +89,7 @@ func (p *Pipeline) lost(
 		err = reader.Close()
 	}
 	if !errors.Is(err, replicator.ErrLost) {
-		err = nil // the check of the source reports it
+		err = nil // the check of the source reports this other obstacle
 	}
 	asked[place] = err
 	return err

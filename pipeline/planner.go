@@ -25,14 +25,14 @@ type planner struct {
 // remembered is what the store and the sink know of the views of a source.
 type remembered struct {
 	source string
-	saved  []replicator.Checkpoint // of all sources
+	saved  []replicator.Checkpoint // the store's checkpoints, of all sources
 	marks  []replicator.Mark
 
-	former map[string][]replicator.Mark // marks by source, of sources no longer configured; nil: the sink was not asked
+	former map[string][]replicator.Mark // by source no longer configured: the sink's marks; nil: the sink was not asked
 
 	lacking map[string]string // by view: the parts of the sink that lack the view, if other parts have it
 
-	refilled map[string][]string // views that on_lost fills again, by the part of the sink that lacks them
+	refilled map[string][]string // by the part of the sink that lacks the views: the views that on_lost fills again
 }
 
 // refills records that on_lost fills a view again, and where the sink lacks it.
@@ -129,11 +129,11 @@ func (p *planner) marks(ctx context.Context) (*remembered, error) {
 
 // plan says where views continue, or why they don't run.
 type plan struct {
-	views   []*replicator.View // all views that were asked about
+	views   []*replicator.View // all views that the plan is for
 	at      []replicator.Checkpoint
-	changed []string           // to be rebuilt because their definition changed; their contents stay until then
+	changed []string           // views to be rebuilt because their definition changed; the old contents stay until then
 	unread  []*replicator.View // views whose marks can't be read, so it is unknown where they continue
-	failed  map[string]error   // by view: why it does not run
+	failed  map[string]error   // by view: why the view does not run
 }
 
 // plan decides where each of the views continues: at the lower of its checkpoint and its mark in the sink, or with a
@@ -229,7 +229,7 @@ var errUnderWay = errors.New("a rebuild of it is under way")
 // in progress, the error also wraps errUnderWay. That rebuild continues, whatever on_change says now.
 func (p *planner) goesOnAt(v *replicator.View, known *remembered) (*replicator.Checkpoint, error) {
 	at, err := p.resumeAt(v, known)
-	if _, m := known.of(v.Name); m != nil && m.Err != nil { // the outcome is known once the mark can be read
+	if _, m := known.of(v.Name); m != nil && m.Err != nil { // the mark can't be read, so a rebuild's state is unknown
 		return at, err
 	}
 	if err != nil && known.rebuilding(v) {
@@ -263,7 +263,7 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 		// A rebuild was swapped in, or a fill had begun, and the program ended before it could save that.
 		return atMark(), nil
 	case changed && v.OnChange == "rebuild" && m != nil && p.cfg.swaps():
-		return nil, errChanged // its contents stay until the new ones are filled
+		return nil, errChanged // the view's old contents stay until the new contents are filled
 	case changed && v.OnChange == "rebuild":
 		return nil, nil
 	case !sameSaved:
@@ -380,7 +380,7 @@ func (p *planner) afterReset(
 ) (replicator.Checkpoint, error) {
 	c, err := p.first(ctx, views, known)
 	if c.Repair = c.Filling(); !c.Repair {
-		c.Epoch = p.nextEpoch() // a mark with this epoch counts until there is a later fill
+		c.Epoch = p.nextEpoch() // so that marks from before the reset, which have lower epochs, don't count
 	}
 	return c, err
 }

@@ -15,8 +15,8 @@ type progress struct {
 
 	mu     sync.Mutex
 	marked []replicator.Checkpoint // by view: the last mark, where the next session begins
-	now    replicator.Standing     // of all views together, including changes applied since the last mark
-	read   replicator.Position     // the latest applied position, with how far was read beyond it; zero: unknown
+	now    replicator.Standing     // progress of all views together, including changes applied since the last mark
+	read   replicator.Position     // the latest applied position, and how far the log was read beyond it; zero: unknown
 	proofs []replicator.Position   // marks that the log must contain; the next session begins in or above their epoch
 	dirty  bool                    // the fill has moved since the last mark
 }
@@ -45,8 +45,8 @@ func (p *progress) refill(c replicator.Checkpoint) {
 	p.read = replicator.Position{}
 }
 
-// current is the views' present progress: the running session has applied everything up to its position, marked or not.
-// Callers must not write to its Fill.
+// current is the views' present progress: the running session has applied everything up to its Position, marked or not.
+// Callers must not write to the result's Fill.
 func (p *progress) current() replicator.Standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,14 +16,15 @@ type rebuild struct {
 	shadows viewSet // empty: the rebuild is in place
 	frozen  viewSet // views that don't run with this definition yet, so only their shadows are kept up to date
 	run     *run
-	err     error     // why the swap failed, until it succeeds; nil: it did not fail
+	err     error     // why the latest attempt to swap failed; nil: no attempt failed
 	retryAt time.Time // when a failed swap is tried again
 	mending mending
-	again   bool // the shadows were filled again: see rebuilder.fillAgain
+	again   bool // the shadows were filled a second time: see rebuilder.fillAgain
 
-	// unsettled are the shadows' checkpoints after a failed swap, until its outcome is known. No shadow runs then.
+	// unsettled are the shadows' checkpoints after a failed swap, until the swap's outcome is known. Until then no
+	// shadow runs.
 	unsettled []replicator.Checkpoint
-	settleAt  time.Time // when the outcome is asked for again
+	settleAt  time.Time // when the sink is asked for the swap's outcome again
 }
 
 // within returns the part of a rebuild whose shadows (or, in place, whose views) are among some views.
@@ -164,7 +165,7 @@ func (r *rebuilder) keepForeign(ctx context.Context, sink replicator.Shadower, b
 // the sink's user lacks a privilege that shadows need, or begin at another offset. If removing the shadows also needs
 // that privilege, they stay until the next rebuild that makes shadows.
 func (r *rebuilder) giveUp(ctx context.Context, b *rebuild) error {
-	if len(b.shadows) == 0 { // its run keeps trying until the views are taken out of it
+	if len(b.shadows) == 0 { // the rebuild is in place: the views' run keeps trying until they are taken out of it
 		r.rebuilds.replace(b)
 		return nil
 	}

@@ -29,7 +29,7 @@ type referring struct {
 	reader replicator.Reader
 	intake *intake
 	lane   *lane
-	stop   context.Context // see run
+	stop   context.Context // once it is done, the remaining references are left to the next session
 
 	// budget is for references only. References wait for re-reads, which take from the intake's budget. If both shared
 	// one budget, references could fill it, and both would wait forever.
@@ -101,7 +101,7 @@ func (r *referring) lookAt(ctx context.Context, refs []replicator.Reference, sin
 		if err != nil {
 			return fmt.Errorf("table %s: finding the rows that are joined with changed rows: %w", refs[0].Table, err)
 		}
-		if next != "" && len(refs) > 1 { // for each page, the source would sort the cells of all references
+		if next != "" && len(refs) > 1 { // for each page, the source would sort the cells of all these references
 			for i := range refs {
 				if err := r.lookAt(ctx, refs[i:i+1], since); err != nil {
 					return err

@@ -42,8 +42,8 @@ func (w *writer) applyOps(ctx context.Context, b *opBatch) (replicator.Applied, 
 	return applied, err
 }
 
-// reread replaces the ops at some indexes of the batch (places) by re-reads, and applies them. It reads at most a
-// batch's bytes at a time.
+// reread replaces the ops at some indexes of the batch (places) by re-reads, and applies the re-reads. It reads at most
+// a batch's bytes at a time.
 func (w *writer) reread(ctx context.Context, b *opBatch, places []int, applied *replicator.Applied) error {
 	for len(places) > 0 {
 		cells := make([]replicator.Cell, len(places))

@@ -29,7 +29,7 @@ const mayPass = 2
 // ended describes a session that ended with an error.
 type ended struct {
 	lasted time.Duration
-	well   bool // it worked as intended until the error
+	well   bool // the session worked as intended until the error
 }
 
 // after decides what happens after an error that ended a session of views.
@@ -45,7 +45,7 @@ func (t *retries) after(views []*replicator.View, err error, session ended) retr
 	default:
 		t.named++
 	}
-	if fatal && t.named == 0 { // if only some views failed, they are separated instead
+	if fatal && t.named == 0 { // if only some views failed, they are separated from the others instead
 		next.state = replicator.StateFailed
 	}
 	if t.named > 0 && (fatal || t.named >= mayPass && len(others) > 0) {

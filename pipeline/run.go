@@ -23,7 +23,7 @@ type run struct {
 	stop     context.CancelFunc
 	stopping context.Context
 	done     chan struct{}
-	rival    rival // the run's goroutine alone uses it
+	rival    rival // used only by the run's goroutine
 
 	mu      sync.Mutex
 	session *session
@@ -31,7 +31,7 @@ type run struct {
 	err     error
 	failed  time.Time            // when a session last failed, here or in the run that this one was separated from
 	since   time.Time            // when the present trouble with sessions began; zero: there is none
-	reason  error                // the error of that trouble
+	reason  error                // the latest error of the present trouble
 	parting [][]*replicator.View // groups that the run must be split into; nil: it stays together
 }
 
@@ -41,7 +41,7 @@ type group struct {
 	*shared
 	views     viewSet
 	evaluator replicator.Evaluator
-	source    replicator.Source // with the columns that the views need
+	source    replicator.Source // reads only the columns that the views need
 	progress  *progress
 	notes     *notes
 	meter     *meter
@@ -210,13 +210,13 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if unlogged {
 		onLost = r.cfg.OnUnlogged
 	}
-	// A fill that begins after this position will read everything that the log doesn't list here, so it need not begin
-	// again. A rebuild in place is such a fill while its scan waits for the tail.
+	// A fill whose scan begins after this position will read everything that the log doesn't list here. So the fill
+	// need not begin again. A rebuild in place is such a fill while its scan waits for the tail.
 	at := r.progress.current()
 	unread := unlogged && at.Filling() && at.Position.Order < at.FillFrom && r.cfg.changelog() == nil
-	partly := errors.Is(err, replicator.ErrPartFellBack) // the rest is intact, so fill again whatever on_lost says
+	partly := errors.Is(err, replicator.ErrPartFellBack) // other parts are intact, so fill again whatever on_lost says
 	if onLost != "rebuild" && !unread && !partly {
-		if errors.Is(err, replicator.ErrLost) { // a restart must not forget the cause
+		if errors.Is(err, replicator.ErrLost) { // save the positions, so that a restart finds the same loss
 			err = errors.Join(err, r.cfg.Store.Save(ctx, r.progress.checkpoints()))
 		}
 		return r.cfg.stopsFor(err, r.views)
@@ -291,14 +291,14 @@ func (r *run) calm(d time.Duration) bool {
 	return time.Since(r.failed) >= d
 }
 
-// isWell reports whether there was no trouble since a session last worked.
+// isWell reports whether there is no trouble now.
 func (r *run) isWell() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.since.IsZero()
 }
 
-// inTroubleFor reports whether trouble has stopped sessions for that long.
+// inTroubleFor reports whether the present trouble has lasted for at least the duration d.
 func (r *run) inTroubleFor(d time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -31,7 +31,7 @@ type session struct {
 
 	renewed context.Context // done when the session must end so that a new one can start
 	renew   context.CancelFunc
-	end     context.CancelFunc // ends intake's context over: changes are no longer applied
+	end     context.CancelFunc // ends intake.over, once the lanes no longer apply changes
 }
 
 // errStopped ends a session that was asked to stop.
@@ -129,7 +129,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	}
 	feed := func(do func(ctx context.Context) error) {
 		start(&feeders, func() error {
-			if err := do(intake); intake.Err() == nil { // otherwise it was told to end
+			if err := do(intake); intake.Err() == nil { // once intake is done, do was told to end, so err doesn't count
 				return err
 			}
 			return nil
@@ -151,7 +151,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	// Phase two of the end: no more changes come in, and pending ones are applied within the drain time.
 	limit := s.cfg.Drain
 	timer := time.AfterFunc(limit, func() { fail(fmt.Errorf("changes in flight were not applied within %s", limit)) })
-	close(unread) // draining each of these queues may add work to the next one
+	close(unread) // in this order, because draining referring may add work to spellings, and both add work to the lanes
 	finder.Wait()
 	close(unfed)
 	asker.Wait()

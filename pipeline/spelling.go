@@ -148,7 +148,7 @@ func speltApart(views []*replicator.View, rows []*replicator.Row) error {
 type loneKeys struct {
 	mu   sync.Mutex
 	seed maphash.Seed
-	keys map[uint64]bool // by the key's hash; false: the answer is pending
+	keys map[uint64]bool // by the key's hash: true: no other variant; false: the source's answer is pending
 }
 
 // rememberedKeys is how many keys are remembered: some 5 MiB.
@@ -166,7 +166,7 @@ func (l *loneKeys) ask(c replicator.Cell, gone bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case gone: // a pending answer may be from before the deletion
+	case gone: // forget the answer; even a pending answer may be from before the deletion
 		delete(l.keys, h)
 	case l.keys[h]:
 		return false
@@ -182,7 +182,7 @@ func (l *loneKeys) ask(c replicator.Cell, gone bool) bool {
 	return true
 }
 
-// answered records the answer: no key has another variant except those of mixed cells.
+// answered records the source's answer about some keys: only the keys of the cells in mixed have other variants.
 func (l *loneKeys) answered(table string, keys []replicator.Key, mixed [][]replicator.Cell) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 // writes it, any goroutine may read it.
 type stopped struct {
 	mu       sync.Mutex
-	paused   map[string]replicator.Checkpoint // where each continues; the zero value: unknown yet
-	failed   map[string]error
-	starting error // why the pipeline can't start yet
+	paused   map[string]replicator.Checkpoint // by view: where the view continues later; the zero value: not known yet
+	failed   map[string]error                 // by view: why the view doesn't run
+	starting error                            // why the pipeline can't start yet
 }
 
 func newStopped(paused []string) *stopped {

@@ -18,7 +18,7 @@ type supervisor struct {
 	swapper     *swapper
 	due         *due
 
-	unread   []*replicator.View // views whose marks can't be read, at first all: it is unknown where they continue
+	unread   []*replicator.View // views whose marks can't be read, so it is unknown where they continue; at first all
 	unreadAt time.Time          // when reading the marks is tried again
 }
 
@@ -71,8 +71,8 @@ func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, e
 	var began time.Time // when the trouble began
 	recalled := false
 	for {
-		if !recalled { // before the sink is asked, because it may be down
-			recalled = s.shown.recall(ctx, s.cfg) == nil // otherwise plan meets the same error
+		if !recalled { // before planner.plan asks the sink, because the sink may be down
+			recalled = s.shown.recall(ctx, s.cfg) == nil // if the store fails, planner.plan returns the same error
 		}
 		first, err := s.planner.plan(ctx, s.cfg.Views)
 		if err == nil {

@@ -84,7 +84,7 @@ func (r *run) isYoung() bool {
 // shadows. The views of the run then have the same position, and continue together from there. It reports whether it
 // swapped. If the sink fails, the live views continue, and the swap is tried again later.
 func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
-	apart, err := s.composition.takeOut(ctx, b.views.without(b.run.views)) // views that are in trouble, or lag
+	apart, err := s.composition.takeOut(ctx, b.views.without(b.run.views)) // views that failed or lag run separately
 	if err != nil {
 		return false, err
 	}

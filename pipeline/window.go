@@ -15,11 +15,11 @@ import (
 type window struct {
 	active  atomic.Bool
 	mu      sync.Mutex
-	touched map[replicator.Cell]int64 // the latest change's log position
+	touched map[replicator.Cell]int64 // by cell: the log position of the tail's latest change
 	cells   map[replicator.Cell]bool  // the chunk's cells; nil: the chunk has not arrived
-	low     int64
-	high    int64         // 0: not known yet
-	passed  chan struct{} // closed once the tail has passed high
+	low     int64                     // the chunk's Low
+	high    int64                     // the chunk's High; 0: the chunk has not arrived
+	passed  chan struct{}             // closed once the tail has passed high
 }
 
 func (w *window) open() {
@@ -72,7 +72,7 @@ func (w *window) wait(ctx context.Context, low, high int64, cells map[replicator
 	passed := w.passed
 	maps.DeleteFunc(w.touched, func(c replicator.Cell, order int64) bool { return order <= low || !cells[c] })
 	w.mu.Unlock()
-	if committed.Load() < high { // read after high was set: the tail either is there already, or will see high
+	if committed.Load() < high { // loaded after w.high was set, so a tail that passes high from now on closes passed
 		select {
 		case <-passed:
 		case <-ctx.Done():

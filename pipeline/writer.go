@@ -48,7 +48,7 @@ func (w *writer) apply(ctx context.Context, batch []pending) error {
 		switch {
 		case looks[p.cell] != nil:
 			continue
-		case p.found != nil && p.endsFound(): // applyFound has added its op
+		case p.found != nil && p.endsFound(): // applyFound has added the op of this change
 			continue
 		case p.put != nil:
 			op := replicator.Op{Cell: p.cell, Version: p.put.Version, Order: p.put.Order, Rewrite: p.rewrite}
@@ -81,12 +81,12 @@ func (w *writer) apply(ctx context.Context, batch []pending) error {
 // opBatch is the content of one call of Target.Apply.
 type opBatch struct {
 	ops     []replicator.Op
-	rows    []*replicator.Row // one for each op; nil if the cell is gone
+	rows    []*replicator.Row // the row of each op; nil if the cell is gone
 	changes []*pending        // the changes that the ops are made of, and changes that need no op
-	size    int64             // of the ops' contributions and re-read rows, which the budget doesn't count
+	size    int64             // bytes of the ops' contributions and of re-read rows, which the budget doesn't count
 	repair  bool              // rewrite everything, whatever the sink holds
 
-	perView [][]replicator.Cell // see lists
+	perView [][]replicator.Cell // an empty list of cells for each view, for reuse: see reusedLists
 }
 
 // reusedLists is how many lists of cells a batch keeps for reuse. Most pipelines have at most that many views. A
@@ -126,7 +126,7 @@ func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
 }
 
 // applyFound adds ops for rows that another replicator's re-reads found. One call of Apply may have only one op for a
-// cell. So if a put or a re-read of the same cell follows, applyFound writes its ops first.
+// cell. So if a put, a delete or a re-read of the same cell follows, applyFound writes the batch first.
 func (w *writer) applyFound(
 	ctx context.Context, b *opBatch, batch []pending, looks map[replicator.Cell]*pending,
 ) error {
@@ -153,7 +153,7 @@ func (w *writer) applyFound(
 	return w.write(ctx, b)
 }
 
-// endsFound reports whether no put or delete follows the row that another replicator's re-read found.
+// endsFound reports whether p.found is all that must be applied: neither a put nor a final delete is pending beside it.
 func (p *pending) endsFound() bool { return p.put == nil && p.goneAt == 0 }
 
 // applyLooks re-reads cells from the source, at most as many at a time as a batch has room for.
@@ -219,7 +219,7 @@ func (w *writer) write(ctx context.Context, b *opBatch) error {
 	return nil
 }
 
-// looks returns the cells that must be re-read from the source, because a version was deleted that the sink may hold.
+// looks returns the cells that must be re-read from the source: changes deleted versions that the sink may hold.
 func (w *writer) looks(ctx context.Context, batch []pending) (map[replicator.Cell]*pending, error) {
 	var cells []replicator.Cell
 	var asked []*pending
