@@ -18,15 +18,15 @@ type suspect struct {
 	wanted     [][]replicator.Entry // the expected contents of the entity, cell by cell
 }
 
-// same reports whether two checks found the same difference, and the entity changed neither in the source nor in the
-// sink between them. It compares all of the entity's cells, because any of them may make the entity differ.
+// same reports whether two checks found the same difference, and the entity did not change between the checks, neither
+// in the source nor in the sink. It compares all of the entity's cells, because any of them may make the entity differ.
 func (s suspect) same(other suspect) bool {
 	return s.difference.Kind == other.difference.Kind && slices.Equal(s.difference.States, other.difference.States) &&
 		reflect.DeepEqual(s.wanted, other.wanted)
 }
 
-// wanted returns the contents that the ops of a key expect. It omits the time and log position at which whole rows were
-// read, because they differ between checks.
+// wanted returns the contents that the ops of a key expect. It omits the times and log positions of whole rows, because
+// two checks may read an unchanged row at different ones.
 func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) {
 	for _, op := range ops {
 		if op.Cell.Key != key {
@@ -85,7 +85,7 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 		err = v.report(ctx, sure)
 		suspects = now
 	}
-	if err == nil && v.Repair && len(suspects) > 0 { // these cells may be wrong, so rewrite them, but count nothing
+	if err == nil && v.Repair && len(suspects) > 0 { // cells that keep changing may be wrong: rewrite, without counting
 		_, _, err = v.rewrite(ctx, suspects)
 	}
 	return err
@@ -121,8 +121,8 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	return suspects, nil
 }
 
-// named returns the op whose cell a difference is reported for. If the entity should be in the view, that is the
-// entity's first cell that exists in the source. So each pass and each page names the same cell.
+// named returns the op whose cell a difference is reported for. If the entity should be in the view, it returns the op
+// of the entity's first cell that exists in the source. So each pass and each page names the same cell.
 func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicator.Op {
 	op := ops[d.Op]
 	if d.Kind != replicator.Extra && d.Kind != replicator.Dead && op.Version == replicator.NoVersion {
@@ -176,7 +176,7 @@ func (v *Together) reset(cell replicator.Cell, row *replicator.Row, asOf int64) 
 	if row != nil {
 		op.Version = row.Version
 		if row.Version == row.Order {
-			op.Version = asOf // the log position is the version, and differs between re-reads
+			op.Version = asOf // without a version column, a log position is the version: use the re-read's position
 		}
 	}
 	op.Values = v.Evaluator.Evaluate(cell, row)
@@ -234,7 +234,7 @@ func (v *verifier) keyed(table string, key replicator.Key) bool {
 	return err == nil && t != nil && len(values) == len(t.Key)
 }
 
-// sideBySide moves the cells of an entity next to the entity's first cell.
+// sideBySide reorders cells: it moves all cells of an entity next to the entity's first cell.
 func sideBySide(cells []replicator.Cell) []replicator.Cell {
 	place := map[replicator.Key]int{}
 	for i := len(cells) - 1; i >= 0; i-- {
@@ -256,7 +256,7 @@ func keysOf(cells []replicator.Cell) []replicator.Key {
 	return keys
 }
 
-// oneSort reports whether a feed has one cell per entity.
+// oneSort reports whether a feed has at most one cell per entity.
 func (v *verifier) oneSort(f replicator.Feed) bool { return f.Column != "" || v.columnless(f.Table) }
 
 // columnless reports whether a table has no column role.

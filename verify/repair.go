@@ -29,7 +29,7 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 				uncounted[s.op.Cell] = s.difference.Err
 				continue
 			}
-			s.difference.Kind = replicator.Missing // unless the repair finds it dead again
+			s.difference.Kind = replicator.Missing // unless the repair finds that the cell is dead again
 		}
 		wrong[s.op.Cell] = s
 	}
@@ -55,8 +55,8 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 	return nil
 }
 
-// unexplained reports whether a repair must retry a dead cell. It must if the cell has no letter, because the operator
-// can't retry a cell without a letter.
+// unexplained reports whether a repair must retry a dead cell. It must retry a cell without a letter, because the
+// operator can't retry that cell.
 func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool, error) {
 	if !v.Repair || v.Buried == nil {
 		return false, nil
@@ -97,10 +97,10 @@ func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect
 // rewriteTime is how long a repair retries cells that keep changing.
 const rewriteTime = 30 * time.Second
 
-// rewrite writes the source's rows of cells until they are right. If the tail applied a change in between, even one
-// that wrote nothing, the target rejects the write as older, and the cell is read again. A cell stays wrong in two
-// cases, and is returned in left: its state in the target was newer before the source was read (true; it is reported as
-// newer), or it changes for longer than rewriteTime (false).
+// rewrite writes the source's rows of cells until the cells are right. If the tail applies a change between the read
+// and the write, even a change that writes nothing, the target rejects the write as older. Then the cell is read again.
+// A cell stays wrong in two cases, and is returned in left. Either its state in the target was newer before the source
+// was read (true; the cell is reported as newer), or the cell changes for longer than rewriteTime (false).
 func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspect) (
 	dead map[replicator.Cell]error, left map[replicator.Cell]bool, err error,
 ) {
@@ -170,7 +170,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	defer func() { err = errors.Join(err, to.Close()) }()
 	dead, older = map[replicator.Cell]error{}, map[replicator.Key]bool{}
 	for len(all) > 0 {
-		ops, rows, err := to.expected(ctx, all) // read again: a repair must not be older than the comparison
+		ops, rows, err := to.expected(ctx, all) // re-read the source: a repair must not be older than the comparison
 		if err != nil {
 			return nil, nil, err
 		}
@@ -183,7 +183,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 				older[op.Cell.Key] = false
 			}
 		}
-		left := slices.Concat(applied.Stale, applied.Unknown) // the tail applied newer changes to these
+		left := slices.Concat(applied.Stale, applied.Unknown) // ops of cells to which the tail applied newer changes
 		for _, i := range left {
 			older[ops[i].Cell.Key] = true
 		}
@@ -217,7 +217,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	return dead, older, nil
 }
 
-// forget writes to the view that cells have no row. It skips cells that have a row in the source.
+// forget writes to the view that cells have no row. It skips cells that do have a row in the source.
 func (v *verifier) forget(ctx context.Context, cells []replicator.Cell) error {
 	var gone []replicator.Cell
 	for len(cells) > 0 {
@@ -240,7 +240,7 @@ func (v *verifier) forget(ctx context.Context, cells []replicator.Cell) error {
 }
 
 // raise clears the dead letters of other sources' cells that the views show now that ops were applied. No source's log
-// contains this change, so no pipeline would clear the letters. A stop must not interrupt raise.
+// contains these ops, so no pipeline would clear the letters. A stop must not interrupt raise.
 func (v *verifier) raise(
 	ctx context.Context, views []*replicator.View, ops []replicator.Op, shown []replicator.Elsewhere,
 ) error {
@@ -266,8 +266,8 @@ func (v *verifier) raise(
 	return nil
 }
 
-// bury saves letters of the ops that are dead. A stop must not interrupt it: the sink would have a dead cell without a
-// known reason.
+// bury saves letters of the dead cells among the cells of ops. A stop must not interrupt bury: the sink would have a
+// dead cell whose reason nothing records.
 func (v *verifier) bury(
 	ctx context.Context, view string, ops []replicator.Op, rows []*replicator.Row, why map[int]error,
 ) error {

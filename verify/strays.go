@@ -40,7 +40,7 @@ func (v *verifier) strays(ctx context.Context) error {
 			v.repaired(mended)
 		}
 		if v.Progress != nil {
-			v.Progress(at) // the sink does not say how many were read
+			v.Progress(at) // without a count, because the sink does not say how many entries it read
 		}
 		if v.after = next; next == "" {
 			return nil

@@ -47,14 +47,14 @@ type Options struct {
 	// are left alone.
 	Buried func(ctx context.Context, cell replicator.Cell) (bool, error)
 
-	Listed   int     // differences that the Result names; 0: the first twenty
-	Sample   float64 // the share of the keys to be checked, 0 to 1; 0: all
-	Rate     int     // cells a second; 0: no limit
+	Listed   int     // most differences that the Result names; 0: twenty
+	Sample   float64 // the share of the keys to be checked, 0 to 1; 0: all keys
+	Rate     int     // most cells checked a second; 0: no limit
 	Repair   bool
 	Progress func(Progress)
 
 	Continue func() error // called before each page; an error ends the run; nil: it always continues
-	Resume   *Place       // where the run begins; Run updates it; nil: the run begins at the beginning
+	Resume   *Place       // where the run begins; Run updates the Place; nil: the run begins at the beginning
 }
 
 // Together are views that are open together: Options.View comes first.
@@ -68,22 +68,22 @@ type Together struct {
 
 // Progress is how far a run is with one of its passes.
 type Progress struct {
-	Doing    string // such as "the sink's contents"
-	Cells    int64  // cells that were read
-	Estimate int64  // how many cells there are to read; 0: unknown
+	Doing    string // what the pass reads, such as "the sink's contents"
+	Cells    int64  // number of cells that the pass has read
+	Estimate int64  // approximate number of cells that the pass will read in total; 0: unknown
 }
 
-// Place is how far a run came before it ended with an error, and its findings. Another run continues from there. A
+// Place is how far a run came before it ended with an error, and its findings. Another run continues from the Place. A
 // Place is kept only in memory. The zero value is the beginning. A completed run resets its Place to the zero value.
 type Place struct {
 	// the number of the pass: one for each table of the source, then one over the sink's contents, one over the cells
 	// that the sink remembers, and one over orphans
 	pass   int
 	after  string
-	salt   uint64 // makes samples differ between runs
+	salt   uint64 // a random number that makes samples differ between runs
 	result Result
-	found  noted[replicator.Cell] // cells of differences, so that the second pass doesn't count them again
-	places noted[string]          // their places in the sink, so that the last pass doesn't count them again
+	found  noted[replicator.Cell] // counted cells, so that the pass over the sink doesn't count them again
+	places noted[string]          // names of the counted contents in the sink, so that the last pass skips them
 }
 
 // Result is a run's findings.
@@ -95,7 +95,7 @@ type Result struct {
 	Extra    int64  `json:"extra"`
 	Dead     int64  `json:"dead"`
 	Repaired int64  `json:"repaired"`
-	// unrepaired cells whose states in the sink are newer than the source's rows
+	// the number of unrepaired cells whose states in the sink are newer than the source's rows
 	Newer int64 `json:"newer,omitempty"`
 
 	Differences []Difference `json:"differences"` // the first ones, as many as Options.Listed says
@@ -109,25 +109,25 @@ type Difference struct {
 	Key    string                    `json:"key"`
 	Column string                    `json:"column"`
 	Kind   replicator.DifferenceKind `json:"kind"`
-	// why it is dead, as far as that is known without the dead letter
+	// why the cell is dead, as far as that is known without its dead letter
 	Reason string `json:"reason,omitempty"`
 }
 
 const (
 	pageSize  = 500
-	pageBytes = 16 << 20 // of rows and their contributions that are compared at once
-	mostShown = 20       // differences that a Result names, unless told otherwise
-	// the most checks of a cell that differs; if it changes at every check, it is left to the pipeline
+	pageBytes = 16 << 20 // most bytes of rows and contributions that are compared at once
+	mostShown = 20       // most differences that a Result names, unless Options.Listed says otherwise
+	// the most checks of a cell that differs; a cell that changes at every check is left to the pipeline
 	looks     = 4
-	perListed = 20 // listing this many keys costs as much as one check
+	perListed = 20 // the number of keys whose listing costs as much as one check
 )
 
 // verifier is one run.
 type verifier struct {
 	Options
 	*Place
-	moved bool // at least one page was read
-	// the first page could not be read: the place may be invalid, such as an expired cursor of a sink
+	moved bool // the run has read at least one page
+	// the run's first page could not be read: its Place may be invalid, such as an expired cursor of a sink
 	lost bool
 }
 
@@ -225,7 +225,7 @@ func (v *verifier) estimate(ctx context.Context, table string) (int64, error) {
 func (v *verifier) sink(ctx context.Context) error {
 	at := Progress{Doing: "the sink's contents"}
 	if v.Sample <= 0 || v.Sample >= 1 {
-		at.Estimate = v.result.Checked // the sink has about as many
+		at.Estimate = v.result.Checked // the sink has about as many cells as the source
 	}
 	return v.pages(ctx, at, func(after string, limit int) ([]replicator.Cell, string, error) {
 		return v.Target.Held(ctx, 0, after, limit)
