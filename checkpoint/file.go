@@ -66,7 +66,7 @@ func OpenFile(dir string) (*File, error) {
 	return f, nil
 }
 
-// SavedAt returns when checkpoints were last saved in a directory; zero if never.
+// SavedAt returns when checkpoints were last saved in a directory. It returns zero if none were saved.
 func SavedAt(dir string) (time.Time, error) {
 	info, err := os.Stat(filepath.Join(dir, checkpointsName))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,12 +15,12 @@ import (
 type index struct {
 	mu      sync.RWMutex
 	entries map[letterID]entry
-	counts  map[string]int // by view; only views with letters
+	counts  map[string]int // by view: the number of letters; only views with letters
 	last    int64          // the last number given to a letter
 }
 
 type entry struct {
-	number int64 // see replicator.DeadLetters.Known
+	number int64 // the letter's number: see replicator.DeadLetters.Known
 	at     int64
 	size   int64
 	view   string
@@ -76,8 +76,8 @@ func (x *index) get(id letterID) entry {
 	return x.entries[id]
 }
 
-// of returns the ids of the letters that a source's cells have in the view. Usually there are none, and then the call
-// costs nearly nothing.
+// of returns the ids of the letters that a source's cells have in the view. A view usually has no letters, and then the
+// call costs nearly nothing.
 func (x *index) of(view, source string, cells []replicator.Cell) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -93,7 +93,7 @@ func (x *index) of(view, source string, cells []replicator.Cell) []letterID {
 	return ids
 }
 
-// number returns the number of the letter that a source's cell has in the view; 0 if it has none.
+// number returns the number of the letter that a source's cell has in the view; 0 if the cell has no letter.
 func (x *index) number(view, source string, c replicator.Cell) int64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -101,7 +101,8 @@ func (x *index) number(view, source string, c replicator.Cell) int64 {
 	return x.entries[id].number
 }
 
-// numbered returns the id of the letter of a source's cell in the view; none if the letter has another number.
+// numbered returns the id of the letter that a source's cell has in the view. It returns nil if there is no letter, or
+// if the letter has another number.
 func (x *index) numbered(view, source string, c replicator.Cell, number int64) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

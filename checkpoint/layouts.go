@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// mostLayouts is how many layouts are kept. The oldest are dropped first. Keeping a layout that is already kept doesn't
-// change its age.
+// mostLayouts is how many layouts are kept. The oldest layouts are dropped first. Saving a layout that is already kept
+// doesn't change its age.
 const mostLayouts = 10_000
 
 type keptLayout struct {
@@ -126,7 +126,7 @@ func (s *MySQL) KeepLayouts(ctx context.Context, layouts map[string]string) erro
 	}, func() {})
 }
 
-// The limits of one INSERT. A server accepts 4 MiB by default.
+// The limits of one INSERT: the number of layouts and their bytes. A server accepts statements of 4 MiB by default.
 const (
 	layoutsTogether = 500
 	bytesTogether   = 1 << 20

@@ -16,8 +16,8 @@ import (
 // live process sends a statement every beat. If a process was only slow, it finds its session gone, and does not write
 // without the lock.
 type lease struct {
-	beat     time.Duration // between two statements that keep the session
-	outlives time.Duration // wait_timeout, in whole seconds
+	beat     time.Duration // time between two statements that keep the session alive
+	outlives time.Duration // the session's wait_timeout, in whole seconds
 }
 
 // shortLease lets another process take over within about three seconds.
@@ -26,8 +26,8 @@ var shortLease = lease{beat: 500 * time.Millisecond, outlives: 3 * time.Second}
 // longLease is for read-only stores, which hold no lock and may read slowly.
 var longLease = lease{outlives: time.Hour}
 
-// settings returns further statements that set up a session, besides its wait_timeout. A session that hangs inside a
-// packet then ends as soon as an idle one.
+// settings returns further statements that set up a session, besides its wait_timeout. With these statements, a session
+// that hangs inside a packet ends as soon as an idle session.
 func (l lease) settings() []string {
 	if l.beat == 0 {
 		return nil
@@ -51,17 +51,17 @@ func (s *MySQL) signOfLife(ctx context.Context) {
 		return
 	}
 	if s.conn != nil {
-		answer, cancel := context.WithTimeout(ctx, s.lease.outlives) // after that, another process may have the lock
+		answer, cancel := context.WithTimeout(ctx, s.lease.outlives) // then another process may have the lock
 		_, err := s.conn.ExecContext(answer, "DO 1")
 		cancel()
 		if err == nil {
 			return
 		}
-		_ = s.drop() // err is the reason, and attach connects again
+		_ = s.drop() // err shows that the connection is lost; attach connects again
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	_ = s.attach(ctx, expectTables) // if this fails, the next call reports it
+	_ = s.attach(ctx, expectTables) // if attach fails, the store's next call reports the error
 }
 
 func (s *MySQL) drop() error {
@@ -116,8 +116,8 @@ func (s *MySQL) take(ctx context.Context, conn *sql.Conn) error {
 	if err := conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", s.tables.lock).Scan(&id); err == nil && id.Valid {
 		who = fmt.Sprintf("connection %d", id.Int64)
 		var host string
-		// Connections of other users are visible only with the PROCESS privilege. Those of our own user are always
-		// visible.
+		// Connections of other users are visible only with the PROCESS privilege. Connections of our own user are
+		// always visible.
 		if conn.QueryRowContext(ctx, "SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = ?",
 			id.Int64).Scan(&host) == nil {
 			who += " from " + host
@@ -129,5 +129,5 @@ func (s *MySQL) take(ctx context.Context, conn *sql.Conn) error {
 }
 
 // patience is how many seconds to wait for the lock, because the server may not have noticed yet that the holder is
-// gone. A lost store does not wait: its pipelines must end, and each of their calls would wait.
+// gone. A lost store does not wait: its pipelines must end, and each call of the pipelines would wait.
 const patience = 2

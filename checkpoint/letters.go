@@ -25,9 +25,9 @@ type letters struct {
 
 	mu      sync.Mutex // guards the fields below; bury, raise, drop, list and close lock it
 	file    *os.File
-	size    int64 // of the file
+	size    int64 // the log's size in bytes, without an incomplete last line
 	live    int64 // bytes of lines that are not obsolete
-	changed bool  // after an error the log's content is uncertain, so nothing may be appended
+	changed bool  // an error made the file's content uncertain, so nothing may be appended
 	closed  bool
 }
 
@@ -63,13 +63,13 @@ func openLetters(path string) (*letters, error) {
 	l := &letters{path: path, file: file, index: newIndex()}
 	err = l.read()
 	if err == nil {
-		// A crash may leave an incomplete last line, which was never reported as saved. It is removed before another
-		// line is appended.
+		// A crash may leave an incomplete last line, which was never reported as saved. The incomplete line is removed
+		// before another line is appended.
 		err = file.Truncate(l.size)
 	}
 	if err == nil && l.size == 0 {
 		if err = l.append([]line{{Format: format}}); err == nil {
-			err = syncDir(filepath.Dir(path)) // otherwise a crash may remove the new file with saved letters
+			err = syncDir(filepath.Dir(path)) // without this, a crash may remove the new file and letters saved in it
 		}
 	}
 	if err == nil {
@@ -86,7 +86,7 @@ func (l *letters) read() error {
 	for number := 1; ; number++ {
 		text, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // an incomplete last line: see openLetters
+			return nil // the last line is incomplete: see openLetters
 		}
 		if err != nil {
 			return fmt.Errorf("checkpoint: dead letters: %w", err)
@@ -202,7 +202,7 @@ func (l *letters) append(lines []line) error {
 		err = l.file.Sync()
 	}
 	if err != nil {
-		// A failed write may have left an incomplete line. It must not precede the next one.
+		// A failed write may have left an incomplete line, which must not precede the next line.
 		undo := l.file.Truncate(l.size)
 		l.changed = undo != nil
 		return fmt.Errorf("checkpoint: saving dead letters: %w", errors.Join(err, undo))
@@ -221,7 +221,7 @@ func (l *letters) append(lines []line) error {
 		l.size += int64(end - start)
 		start = end
 	}
-	_ = l.compact() // if this fails, the letters are still durable, and the next append tries again or is refused
+	_ = l.compact() // if compact fails, the letters are still durable; the next append compacts again, or fails
 	return nil
 }
 
@@ -246,7 +246,7 @@ func (l *letters) compact() error {
 			old := l.file
 			l.file, l.size, l.live = fresh.file, fresh.size, fresh.live
 			l.index.replace(fresh.index)
-			l.changed = err != nil // a crash could bring the old log back, without lines appended later
+			l.changed = err != nil // if the sync failed, a crash could bring back the old log, without later lines
 			return errors.Join(err, old.Close())
 		}
 	}
@@ -319,7 +319,7 @@ func (l *letters) isClosed() bool {
 	return l.closed
 }
 
-// letter reads one letter. The result there is false if the letter no longer exists.
+// letter reads one letter. If the letter no longer exists, there is false.
 func (l *letters) letter(id letterID) (d replicator.DeadLetter, there bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -353,7 +353,7 @@ func (l *letters) close() error {
 // fileReader reads the store in a directory while another process may write to it.
 type fileReader struct {
 	dir     string
-	letters *letters // its file is nil if there is no log yet
+	letters *letters // the log of dead letters; letters.file is nil if there is no log yet
 }
 
 // ReadFile opens the store in a directory for reading, without taking its lock. It shows the dead letters at the time

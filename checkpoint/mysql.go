@@ -26,15 +26,15 @@ var _ replicator.Store = (*MySQL)(nil)
 type MySQL struct {
 	db     *sql.DB
 	tables tables
-	index  *index // of the letters; at is a letter's number in the order of recording
+	index  *index // the index of the letters; entry.at is the letter's `place` in the table
 
 	lease lease
-	end   context.CancelFunc // ends the goroutine that keeps the session
+	end   context.CancelFunc // ends the goroutine that keeps the session alive
 	ended sync.WaitGroup
 	lost  chan struct{} // closed once another process has the lock
 
-	mu     sync.Mutex // one call at a time, because all share one connection
-	conn   *sql.Conn  // holds the lock; nil after the connection was lost
+	mu     sync.Mutex // admits one call at a time, because all calls share one connection
+	conn   *sql.Conn  // the connection that holds the lock; nil after it was lost
 	closed bool
 }
 
@@ -92,7 +92,8 @@ func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 	if c.DBName == "" {
 		return nil, tables{}, errors.New("checkpoint: the DSN has no database name")
 	}
-	// The store sets every option that it relies on: a value that doesn't fit must be an error, and times are in UTC.
+	// The store sets every option that it relies on. For example, a value that doesn't fit must be an error, and times
+	// must be in UTC.
 	c.ParseTime, c.Loc, c.InterpolateParams, c.ClientFoundRows = true, time.UTC, false, false
 	if c.Params == nil {
 		c.Params = map[string]string{}
@@ -100,7 +101,7 @@ func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 	c.Params["sql_mode"] = "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
 	c.Params["time_zone"] = "'+00:00'"
 	c.Params["autocommit"] = "1"
-	c.Logger = &mysql.NopLogger{} // the driver's errors contain all that it would log
+	c.Logger = &mysql.NopLogger{} // the driver's errors contain everything that the driver would log
 	db, err := link.Open(c, link.Options{Silence: silence, Idle: l.outlives, Session: append(l.settings(),
 		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", int(link.LockWait(silence).Seconds())))})
 	if err != nil {
@@ -111,8 +112,8 @@ func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 }
 
 // silence is how long the connection may stay without an answer before it counts as lost, unless the DSN has a
-// readTimeout. The lock lives as long as its session at the server. So the next connection ends the session of a lost
-// one before it takes the lock (see package link).
+// readTimeout. The lock lives as long as its session at the server. So the next connection ends the lost connection's
+// session before it takes the lock (see package link).
 const silence = longest
 
 // attach connects, takes the lock and reads the ids of all letters.
@@ -300,7 +301,7 @@ func (s *MySQL) remove(ctx context.Context, what string, ids []letterID) error {
 	return s.removeThose(ctx, what, func() []letterID { return ids })
 }
 
-// removeThose removes the letters that choose returns. No other call can change letters meanwhile.
+// removeThose removes the letters that choose returns. No other call can change letters between choose and the removal.
 func (s *MySQL) removeThose(ctx context.Context, what string, choose func() []letterID) error {
 	var ids []letterID
 	return s.transact(ctx, what, func(ctx context.Context, tx *sql.Tx) error {

@@ -53,7 +53,7 @@ func (id letterID) String() string {
 	return hex.EncodeToString(b[:])
 }
 
-// parseID parses an id as it is shown. false: the text is not an id.
+// parseID parses an id in the form that is shown to users. It returns false if the text is not an id.
 func parseID(text string) (letterID, bool) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != 8 {

@@ -15,8 +15,8 @@ import (
 
 // tables has the table names and the statements of the MySQL store.
 type tables struct {
-	checkpoints, letters, layouts string // quoted names
-	lock                          string
+	checkpoints, letters, layouts string // the tables' quoted names
+	lock                          string // the name of the store's lock
 }
 
 func newTables(database, prefix string) tables {
@@ -51,7 +51,7 @@ func (t tables) create(ctx context.Context, db queryer) error {
 			"  PRIMARY KEY (place), UNIQUE KEY (digest)\n) ENGINE=InnoDB",
 	} {
 		_, err := db.ExecContext(ctx, ddl)
-		for isDeadlock(err) && ctx.Err() == nil { // members of a group that start together create the same table
+		for isDeadlock(err) && ctx.Err() == nil { // group members that start together create the table at the same time
 			_, err = db.ExecContext(ctx, ddl)
 		}
 		if err != nil {
@@ -99,7 +99,7 @@ func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error)
 		return fmt.Errorf("checkpoint: reading dead letters: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	names := map[string]string{} // one string for each view or source, not for each letter
+	names := map[string]string{} // so that all letters share one string for each view or source
 	shared := func(name string) string {
 		if _, known := names[name]; !known {
 			names[name] = name
@@ -130,7 +130,7 @@ const (
 	// leastPacket is the lowest default of max_allowed_packet, MySQL 5.7's. MariaDB's default is 16 MiB.
 	leastPacket = 4 << 20
 
-	mostReason = 4 << 10 // bytes
+	mostReason = 4 << 10 // most bytes of a letter's reason
 )
 
 // bury saves a letter and returns its number. If the letter existed, REPLACE gives it a new number: it becomes the

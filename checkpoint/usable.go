@@ -18,7 +18,7 @@ import (
 func Usable(dir string) error {
 	at := filepath.Clean(dir)
 	_, err := os.Stat(at)
-	for errors.Is(err, fs.ErrNotExist) && at != filepath.Dir(at) { // OpenFile creates missing directories
+	for errors.Is(err, fs.ErrNotExist) && at != filepath.Dir(at) { // OpenFile would create the missing directories
 		at = filepath.Dir(at)
 		_, err = os.Stat(at)
 	}
@@ -32,7 +32,7 @@ func Usable(dir string) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: the state directory %s can't be created or written: %w", dir, err)
 	}
-	for _, name := range []string{lockName, lettersName} { // these may belong to another user who ran the program before
+	for _, name := range []string{lockName, lettersName} { // files that another user's run of the program may have left
 		file, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
 		switch {
 		case err == nil:
@@ -55,7 +55,8 @@ func UsableMySQL(ctx context.Context, dsn, prefix string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	// This creates no table: the one after LIKE does not exist. The server checks the user's privileges first.
+	// This creates no table, because the table after LIKE does not exist. The server first checks the user's
+	// privileges.
 	_, err = db.ExecContext(ctx, "CREATE TABLE "+t.checkpoints+" LIKE "+sqlname.Quote(prefix+"_none"))
 	if code(err) != noSuchTable && code(err) != errTableExists {
 		return lacksRights("creating", err)
