@@ -80,7 +80,7 @@ func answer(w http.ResponseWriter, code int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(text, '\n')) // an error here means that the reader is gone
+	_, _ = w.Write(append(text, '\n')) // an error means that the client has disconnected
 }
 
 func fail(w http.ResponseWriter, code int, err error) {
@@ -249,11 +249,11 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	answer(w, code, a)
 }
 
-// notReady returns why a view is not ready, or "" if it is. A view that is being rebuilt is ready as long as its old
-// contents are kept up to date.
+// notReady returns why a view is not ready, or "" if the view is ready. A view that is being rebuilt is ready as long
+// as its old contents are kept up to date.
 func notReady(v replicator.ViewStatus) string {
 	switch {
-	case v.State == replicator.StateMember: // the member that keeps the partition reports its state
+	case v.State == replicator.StateMember: // another group member keeps the partition, and reports whether it is ready
 		return ""
 	case v.KeptUp() && v.LagSeconds == nil:
 		return "its lag is unknown"

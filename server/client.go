@@ -20,7 +20,7 @@ var ErrNotRunning = errors.New("replicator is not running")
 
 // Client talks to the running program. The zero Client is for a program without HTTP: every call returns ErrNotRunning.
 type Client struct {
-	Address string // the http.listen setting
+	Address string // the value of http.listen
 	Token   string
 }
 
@@ -36,7 +36,8 @@ func (c Client) Alive(ctx context.Context) error {
 	return c.call(ctx, answerTime, http.MethodGet, "/healthz", nil, nil)
 }
 
-// Ready returns nil if every view runs and its lag is known. Otherwise the error names the other views, with reasons.
+// Ready returns nil if every view runs and its lag is known. Otherwise the error names the views that are not ready,
+// with reasons.
 func (c Client) Ready(ctx context.Context) error {
 	views, err := c.Status(ctx)
 	for _, v := range views {
@@ -101,7 +102,8 @@ func (c Client) target() (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// call sends a request and decodes the answer into out. It closes its connection, because a command makes few requests.
+// call sends a request and decodes the answer into out. Each call uses a new connection, because a command makes few
+// requests.
 func (c Client) call(ctx context.Context, most time.Duration, method, path string, in, out any) error {
 	if c.Address == "" {
 		return fmt.Errorf(`%w, or it can't be reached because http.listen is ""`, ErrNotRunning)
@@ -174,7 +176,7 @@ func understand(answered *http.Response, target string, out any) error {
 type AnswerError struct {
 	Code   int // the HTTP status
 	Text   string
-	Reason string // rebuilding, paused or ""
+	Reason string // the answer's reason code: rebuilding, paused or ""
 }
 
 func (e *AnswerError) Error() string { return e.Text }

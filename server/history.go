@@ -37,7 +37,7 @@ type past struct {
 	filling     bool
 	fillBegan   time.Time // when the fill was first observed, or when its progress last decreased
 	fillAt      float64   // the progress at fillBegan
-	fillReached float64
+	fillReached float64   // the progress at the last observation
 }
 
 func newHistory() *history { return &history{views: map[viewKey]*past{}} }
@@ -76,13 +76,13 @@ func newPast(now time.Time) *past {
 
 func unknown() float32 { return float32(math.NaN()) }
 
-// look records the current state of the view. A step stores its highest lag, so that short peaks stay visible.
+// look records the current state of the view. Each time step stores its highest lag, so that short peaks stay visible.
 func (p *past) look(now time.Time, v *replicator.ViewStatus) {
 	step := stepOf(now)
 	for ; p.step < step; p.step++ {
 		at := (p.step + 1) % int64(historyLength)
 		p.lag[at], p.rate[at] = unknown(), unknown()
-		if step-p.step > int64(historyLength) { // all remembered values are too old
+		if step-p.step > int64(historyLength) { // all remembered values are too old, so skip the steps between
 			p.step = step - int64(historyLength)
 		}
 	}
@@ -118,7 +118,7 @@ func (p *past) lookFill(now time.Time, v *replicator.ViewStatus) {
 		p.filling = false
 		return
 	}
-	if !p.filling || v.Progress < p.fillReached { // a fill begins, or begins again
+	if !p.filling || v.Progress < p.fillReached { // a fill begins, or the same fill begins again
 		p.filling, p.fillBegan, p.fillAt = true, now, v.Progress
 	}
 	p.fillReached = v.Progress

@@ -12,16 +12,16 @@ import (
 
 // LetterGroup describes the dead letters of one view and table with one kind of reason.
 type LetterGroup struct {
-	Group   string    `json:"group"` // the group's id in a Selection; "" if too many reasons were combined
+	Group   string    `json:"group"` // the group's id in a Selection; "" for the group of all further reasons
 	View    string    `json:"view"`
 	Source  string    `json:"source,omitempty"`
 	Table   string    `json:"table"`
-	Reason  string    `json:"reason"` // the reason of the example
+	Reason  string    `json:"reason"` // the reason of the oldest letter, or "other reasons"
 	Letters int       `json:"letters"`
 	First   time.Time `json:"first"`
 	Last    time.Time `json:"last"`
 	Example string    `json:"example"`        // the id of the oldest letter
-	Keys    []string  `json:"keys,omitempty"` // keys of the oldest letters; empty if values of rows need a token
+	Keys    []string  `json:"keys,omitempty"` // keys of the oldest letters; empty if reading keys needs a token
 }
 
 type groupsAnswer struct {
@@ -63,8 +63,8 @@ func ShowRow(l replicator.DeadLetter, most int) Letter {
 	return shown
 }
 
-// beginningOf returns at most the given number of bytes of a text and doesn't split a character. It returns false if
-// raw is not text.
+// beginningOf returns the beginning of a text, of at most the given number of bytes, without splitting a character. It
+// returns false if raw is not text.
 func beginningOf(raw []byte, most int) (string, bool) {
 	cut := raw[:min(len(raw), most)]
 	for range utf8.UTFMax - 1 {
@@ -88,8 +88,8 @@ func (s *Server) letterGroups(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, groupsAnswer{Groups: append([]LetterGroup{}, s.open(groups)...)})
 }
 
-// open returns the groups without what only clients with the token may see. If the server has a token, open removes the
-// keys, because they are values of rows.
+// open returns the groups in the form that clients without the token may see. If the server has a token, open removes
+// the keys, because keys are values of rows.
 func (s *Server) open(groups []LetterGroup) []LetterGroup {
 	for i := range groups {
 		if s.hasToken {
@@ -134,8 +134,8 @@ func (s *Server) drop(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, dropAnswer{Dropped: n})
 }
 
-// selection reads which dead letters a request selects. A request must select them in exactly one way, so that a
-// mistake never selects all. Otherwise, selection answers with an error and returns false.
+// selection reads which dead letters a request selects. A request must select letters in exactly one way, so that a
+// mistake never selects all letters. Otherwise, selection answers with an error and returns false.
 func selection(w http.ResponseWriter, r *http.Request) (which Selection, ok bool) {
 	if !read(w, r, &which) {
 		return which, false

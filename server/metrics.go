@@ -20,7 +20,7 @@ const prefix = "replicator"
 type Metrics struct {
 	registry *prometheus.Registry
 	now      *nowCollector
-	views    []string // the views with metrics
+	views    []string // the names of the views with metrics
 
 	applied     *prometheus.CounterVec
 	stale       *prometheus.CounterVec

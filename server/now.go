@@ -13,12 +13,12 @@ import (
 // SourceStats describes one source as one pipeline reads it. Each pipeline has its own reader.
 type SourceStats struct {
 	Sink, Source  string   // the pipeline's sink, and the shard
-	Position      string   // the lowest position of the pipeline's views; FILE:POS
+	Position      string   // the lowest position of the pipeline's views, as FILE:POS
 	GTID          string   // the transactions before Position
-	Events, Bytes int64    // read since the start
+	Events, Bytes int64    // events and bytes of the binlog that were read since the start
 	Format        string   // the server's binlog_format; "" if it is ROW
-	PositionAge   *float64 // seconds since the latest event that was read was committed; nil: unknown
-	Retention     *float64 // seconds until the oldest binlog that is needed may be purged; +Inf: never; nil: unknown
+	PositionAge   *float64 // age in seconds of the commit of the latest event that was read; nil: unknown
+	Retention     *float64 // seconds until the server may purge the binlog at Position; +Inf: never; nil: unknown
 }
 
 // Sources sets the function that returns the sources' stats. Each scrape calls it with a timeout of two seconds. With
@@ -86,12 +86,12 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.NewInvalidMetric(c.lag, err)
 		}
 		for _, v := range views {
-			if v.Behind != nil && v.State != replicator.StateMember { // the partition's member reports it
+			if v.Behind != nil && v.State != replicator.StateMember { // a partition's own member reports this metric
 				gauge(c.behind, float64(*v.Behind), v.View, v.Source)
 			}
 		}
 		for _, v := range merged(views) {
-			if v.State == replicator.StateStandby { // the process that keeps the view reports its metrics
+			if v.State == replicator.StateStandby { // the process that keeps the view reports the view's metrics
 				continue
 			}
 			if v.LagSeconds != nil {
@@ -159,7 +159,7 @@ func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
 	at := map[string]int{}
 	for _, v := range all {
 		if v.State == replicator.StateMember || v.State == replicator.StateUnassigned && v.LagSeconds == nil {
-			continue // the partition's current or last owner reports it
+			continue // the partition's current or last member reports its lag
 		}
 		if v.State != replicator.StateFilling && v.State != replicator.StateRebuilding {
 			v.Progress = 1

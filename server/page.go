@@ -49,12 +49,12 @@ var scriptHash = sync.OnceValue(func() string {
 type pageData struct {
 	Title    string
 	Views    []pageView
-	Links    []pageView         // views that are not ready, at most a few
+	Links    []pageView         // the first few views that are not ready
 	Causes   []replicator.Cause // errors that several views have in common
 	Sources  []pageSource
 	Error    string
 	Troubled int
-	Lag      *float64 // the highest lag
+	Lag      *float64 // the highest lag of all views; nil: unknown
 	Rate     float64
 	Letters  int
 	Now      string
@@ -85,7 +85,7 @@ type lettersData struct {
 
 func shownClock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 
-// curve is a value's last hour as an SVG path, 80 wide and 20 high. Path is "" if no value is known.
+// curve shows a value over the last hour as an SVG path, 80 wide and 20 high. Path is "" if no value is known.
 type curve struct{ Path, Label string }
 
 func newCurve(what string, values []*float64, shown func(*float64) string) curve {
@@ -236,7 +236,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 			text, err = json.Marshal(liveEvent{Title: d.Title, Now: d.Now, HTML: string(text)})
 		}
 		if err == nil && r.Context().Err() == nil {
-			err = control.SetWriteDeadline(time.Now().Add(answerTime)) // a client that doesn't read counts as gone
+			err = control.SetWriteDeadline(time.Now().Add(answerTime)) // a client that stops reading counts as gone
 		}
 		if err == nil {
 			_, err = fmt.Fprintf(w, "event: main\ndata: %s\n\n", text)

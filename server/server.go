@@ -54,8 +54,8 @@ type Controller interface {
 	Look(ctx context.Context, view, source string, cells []replicator.Cell) error
 }
 
-// Rebuild says how a view is rebuilt. With the zero value, a scan of all rows fills a shadow, which replaces the view
-// when it is complete.
+// Rebuild says how a view is rebuilt. With the zero value, a scan of all rows fills a shadow. Once complete, the shadow
+// replaces the view.
 type Rebuild struct {
 	From    string `json:"from,omitempty"`     // the `offset` value where the scan starts; "": the first row
 	InPlace bool   `json:"in_place,omitempty"` // write into the live view instead of a shadow
@@ -64,7 +64,7 @@ type Rebuild struct {
 // Selection selects dead letters: by ids, by a group, by a view, or all of them.
 type Selection struct {
 	IDs   []string `json:"ids,omitempty"`
-	Group string   `json:"group,omitempty"` // LetterGroup.Group
+	Group string   `json:"group,omitempty"` // a group's id, from LetterGroup.Group
 	View  string   `json:"view,omitempty"`
 	All   bool     `json:"all,omitempty"`
 }
@@ -74,7 +74,7 @@ var (
 	ErrUnknown = errors.New("not known")                  // no such view or dead letter
 	ErrInvalid = errors.New("invalid request")            // such as a fence that is neither a GTID set nor FILE:POS
 	ErrBusy    = errors.New("not possible at the moment") // such as a rebuild while one runs
-	ErrStandby = errors.New("this process stands by")     // another process runs
+	ErrStandby = errors.New("this process stands by")     // another process runs the views
 )
 
 // MostWait is the longest timeout that a wait can have.
@@ -85,7 +85,7 @@ const (
 	mostBody    = 1 << 20
 	mostWaiting = 256
 	defaultWait = 30 * time.Second
-	answerTime  = 30 * time.Second // for all requests except wait and retry
+	answerTime  = 30 * time.Second // timeout of all requests except wait and retry
 	retryTime   = 10 * time.Minute
 )
 
@@ -100,12 +100,12 @@ type Server struct {
 
 	listener net.Listener
 	http     http.Server
-	stop     context.CancelCauseFunc // ends the waiting requests
-	watching sync.WaitGroup          // the goroutine of watch
+	stop     context.CancelCauseFunc // ends the requests that wait
+	watching sync.WaitGroup          // waits for the goroutine of watch
 	done     chan struct{}           // closed once served is set
-	served   error
-	waiting  chan struct{}
-	ending   atomic.Bool // the program is draining its pipelines
+	served   error                   // the error that ended serving
+	waiting  chan struct{}           // has a slot for each request that may wait
+	ending   atomic.Bool             // the program is draining its pipelines
 }
 
 // Listen starts a server at an address (HOST:PORT). It serves until Close. Without a token, it accepts requests that

@@ -27,7 +27,7 @@ func newWatch(c Controller, m *Metrics) *watch {
 func (w *watch) run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	var asked time.Time // when the sources were last asked; they are remote, so they are asked less often
+	var asked time.Time // when the sources were last asked; being remote, they are asked less often than the program
 	for {
 		w.look(ctx)
 		if time.Since(asked) >= historyStep {
@@ -45,7 +45,7 @@ func (w *watch) run(ctx context.Context) {
 func (w *watch) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
-	_, _ = w.views(ctx) // the error is ignored here, because a client that asks gets it, too
+	_, _ = w.views(ctx) // the error is ignored here, because a client that asks for the status gets the same error
 }
 
 // views returns the status of views, and records it in the history.
