@@ -165,8 +165,8 @@ The program must not be running.`,
 	return cmd
 }
 
-// forgetData shows what views left in their sinks. After the operator has confirmed, it removes that and forgets the
-// views.
+// forgetData shows the data that views left in their sinks. After the operator has confirmed, it removes the data and
+// forgets the views.
 func forgetData(cmd *cobra.Command, o *options, names []string, yes bool) (err error) {
 	setup, err := o.setup()
 	if err != nil {
@@ -245,8 +245,8 @@ func namesOrAll(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// confirm asks the operator and returns an error unless the answer is yes. With yes set, it doesn't ask. Without a
-// terminal, it returns an error.
+// confirm asks the operator the question and returns an error unless the answer is yes. With yes set, it doesn't ask.
+// Without a terminal, it returns an error.
 func confirm(cmd *cobra.Command, yes bool, question string) error {
 	if yes {
 		return nil

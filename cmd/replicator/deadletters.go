@@ -66,7 +66,7 @@ their number, and --after starts after the letter with that id.`,
 // letterList has the flags of `deadletters list`.
 type letterList struct {
 	view, after string
-	limit       int // 0: no limit
+	limit       int // most letters to print; 0: no limit
 	all, json   bool
 }
 
@@ -178,7 +178,7 @@ func showLetter(out io.Writer, l replicator.DeadLetter, asJSON bool) error {
 	return err
 }
 
-// viewsNamed returns a list with view, or nil if view is "".
+// viewsNamed returns a list with the single view, or nil if view is "".
 func viewsNamed(view string) []string {
 	if view == "" {
 		return nil

@@ -119,8 +119,8 @@ func parseTargets(sinks []string) (targets []survey.Target, err error) {
 	return targets, nil
 }
 
-// lookAtTargets adds the tables of MySQL sinks to targets, because a view must not use a table with other content. It
-// skips a sink that is the source's database.
+// lookAtTargets adds to targets the tables that MySQL sinks already have, because a view must not use a table with
+// other content. It skips a sink that is the source's database.
 func lookAtTargets(ctx context.Context, targets []survey.Target, source string) ([]survey.Target, error) {
 	for i := range targets {
 		t := &targets[i]
@@ -141,8 +141,8 @@ func lookAtTargets(ctx context.Context, targets []survey.Target, source string) 
 // variablePassword matches a DSN that has an environment variable in place of the password.
 var variablePassword = regexp.MustCompile(`^[^:@/]*:(\$\{([A-Za-z_][A-Za-z0-9_]*)\})@`)
 
-// withPassword returns the DSN with the password in place of its variable, and the variable's name. If the DSN has the
-// password itself, the name is the variable that the printed configuration will use.
+// withPassword returns the DSN with the password in place of its variable, and the variable's name. If the DSN contains
+// the password itself, the name is that of the variable that the printed configuration will use.
 func withPassword(flag, dsn string, env func(string) (string, bool)) (full, variable string, err error) {
 	at := variablePassword.FindStringSubmatch(dsn)
 	if at == nil {

@@ -24,14 +24,14 @@ type options struct {
 	logFormat string
 	logLevel  string
 
-	file remedy.File // the file that was loaded; "" before that
+	file remedy.File // the configuration file that was loaded; "" before loading
 }
 
 // load loads the configuration file that path returns.
 func (o *options) load() (*config.Config, error) { return o.loadBy(config.Load) }
 
-// loadToAsk loads the configuration for a command that only asks the running process. It doesn't need the file's
-// secrets.
+// loadToAsk loads the configuration for a command that only asks the running process. Such a command doesn't need the
+// file's secrets.
 func (o *options) loadToAsk() (*config.Config, error) { return o.loadBy(config.LoadToAsk) }
 
 func (o *options) loadBy(load func(string, func(string) (string, bool), []config.SinkType) (*config.Config,

@@ -52,7 +52,7 @@ func askingCommand(o *options, name, did string, ask func(server.Client, context
 		for _, view := range names {
 			if err := asked(name, view, ask(service.Client(cfg), cmd.Context(), view)); errors.Is(err, server.ErrNotRunning) {
 				return err
-			} else if err != nil { // continue with the other views
+			} else if err != nil { // this view failed: continue with the other views
 				failed = errors.Join(failed, err)
 				continue
 			}

@@ -79,7 +79,8 @@ func plan(cmd *cobra.Command, o *options, rate int, asJSON bool) error {
 	return err
 }
 
-// planDespite prints the plan if the file is invalid: the running program changes nothing. It returns the file's error.
+// planDespite prints the plan for an invalid file, with which the running program changes nothing. It returns the
+// file's error.
 func planDespite(cmd *cobra.Command, o *options, wrong error, asJSON bool) error {
 	running, err := o.askDespite(cmd.Context(), wrong, io.Discard)
 	if err != nil {
@@ -88,7 +89,7 @@ func planDespite(cmd *cobra.Command, o *options, wrong error, asJSON bool) error
 	var views []service.PlannedView
 	for _, v := range running {
 		same := func(other service.PlannedView) bool { return other.View == v.View }
-		if !slices.ContainsFunc(views, same) { // a view has a row for each source
+		if !slices.ContainsFunc(views, same) { // running has an element for each source of a view: plan the view once
 			views = append(views, service.PlannedView{
 				View: v.View, Sink: v.Sink, Kind: v.Kind, Action: service.PlanUnchanged,
 				Reason: "the file can't be used, so the program continues with its configuration",

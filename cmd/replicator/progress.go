@@ -13,11 +13,11 @@ import (
 // to time. It implements service.Display.
 type progress struct {
 	terminal
-	began time.Time // when this operation was first shown
-	what  string    // the operation that is shown
-	rows  int64     // rows that were done at that time, perhaps by an earlier run
-	ratio float64
-	last  time.Time
+	began time.Time // when the current operation was first shown
+	what  string    // the name of the current operation
+	rows  int64     // number of rows that were done at began, perhaps by an earlier run
+	ratio float64   // the share of the rows that were done at began
+	last  time.Time // when progress was last shown
 	drawn bool
 }
 
@@ -39,8 +39,8 @@ func (p *progress) Progress(what string, rows int64, ratio float64) {
 	p.show(p.line(what, rows, ratio, time.Since(p.began)))
 }
 
-// line returns the text of the progress after a time. The most important part comes first, because a narrow terminal
-// cuts off the end.
+// line returns the text that shows the progress of an operation; took is the time since the operation was first shown.
+// The most important part comes first, because a narrow terminal cuts off the end.
 func (p *progress) line(what string, rows int64, ratio float64, took time.Duration) string {
 	bar, share := "", ""
 	if ratio > p.ratio+0.001 && ratio < 1 {
@@ -61,7 +61,7 @@ func (p *progress) line(what string, rows int64, ratio float64, took time.Durati
 
 func (p *progress) show(text string) {
 	if p.file != nil {
-		columns, _ := p.size()                                  // the size may have changed
+		columns, _ := p.size()                                  // asked each time, because the size may change
 		fmt.Fprintf(p.out, "\r\x1b[2K%s", cut(text, columns-1)) // some terminals break the line at the last column
 		p.drawn = true
 		return
@@ -78,7 +78,7 @@ func (p *progress) Say(text string) {
 	p.drawn = false
 }
 
-// end moves the cursor below the last line, so that it stays visible.
+// end moves the cursor below the last line, so that the line stays visible.
 func (p *progress) end() {
 	if p.drawn {
 		fmt.Fprintln(p.out)

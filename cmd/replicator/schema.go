@@ -43,7 +43,7 @@ func schema(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 		return err
 	}
 	cfg := setup.Config
-	var missing []missingTarget // printed only when complete, so that the operator doesn't run half of it
+	var missing []missingTarget // printed only when complete, so that the operator doesn't run half of the DDL
 	for i := range cfg.Sinks {
 		sink, err := openSink(cfg, &cfg.Sinks[i], setup.Log)
 		if err != nil {

@@ -85,7 +85,7 @@ func (d *demo) lookup(ctx context.Context) string {
 // screen shows frames. On a terminal it redraws them in place, otherwise it prints one line for each frame.
 type screen struct {
 	terminal
-	lines   int // the number of lines of the last frame
+	lines   int // number of lines of the last frame
 	once    sync.Once
 	restore func()
 }
@@ -125,7 +125,7 @@ func untilQuit(quit context.CancelFunc) (restore func()) {
 			}
 		}
 	}()
-	return func() { _ = term.Restore(stdin, old) } // an error can't be handled here
+	return func() { _ = term.Restore(stdin, old) } // nothing can be done about an error
 }
 
 func (s *screen) close() { s.once.Do(s.restore) }

@@ -42,7 +42,7 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 		o.Samples = nil
 		o.Columns = func(context.Context, string, string) ([]config.Column, error) { return nil, nil }
 	}
-	if cfg.Source.Kafka == nil { // with Kafka, the topics feed the views, not the shards
+	if cfg.Source.Kafka == nil { // with Kafka, the topics feed the views instead of the shards
 		o.Sources = cfg.Source.ShardNames()
 	} else if len(cfg.Source.Kafka.Topics) > 1 {
 		o.Partitions = service.Partitions(cfg)

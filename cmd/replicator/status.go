@@ -65,8 +65,8 @@ func status(cmd *cobra.Command, o *options, names []string, asJSON bool) error {
 }
 
 // askStatus returns the status of views from the running process. If no process runs, it reads the store, and stopped
-// says since when. It asks the process even if the configuration file is invalid, because an operator may be editing
-// it.
+// says since when no process has run. It asks the process even if the configuration file is invalid, because an
+// operator may be editing the file.
 func (o *options) askStatus(ctx context.Context, warnings io.Writer) (views []replicator.ViewStatus, stopped, err error) {
 	cfg, wrong := o.loadToAsk()
 	if wrong != nil {
@@ -77,7 +77,7 @@ func (o *options) askStatus(ctx context.Context, warnings io.Writer) (views []re
 	if !errors.Is(err, server.ErrNotRunning) {
 		return views, nil, err
 	}
-	if cfg.Checkpoint.Store == "mysql" { // this store needs the file's secrets
+	if cfg.Checkpoint.Store == "mysql" { // reading the store in MySQL needs the file's secrets
 		if cfg, wrong = o.load(); wrong != nil {
 			return nil, nil, wrong
 		}
@@ -109,7 +109,7 @@ func (o *options) askDespite(ctx context.Context, wrong error, warnings io.Write
 	return views, nil
 }
 
-// onlyNamed returns the status of the named views, or of all if none is named.
+// onlyNamed returns the status of the named views, or of all views if none is named.
 func onlyNamed(views []replicator.ViewStatus, names []string) ([]replicator.ViewStatus, error) {
 	if len(names) == 0 {
 		return views, nil
@@ -130,8 +130,8 @@ func onlyNamed(views []replicator.ViewStatus, names []string) ([]replicator.View
 	}), nil
 }
 
-// statusLines returns the table of views, followed by each distinct error. On a terminal, each error is cut to one
-// line.
+// statusLines returns the table of views, followed by each distinct error. On a terminal, each error is shortened to
+// one line.
 func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, colour bool) []string {
 	lines := statusTable(views).narrowed(columns, colour)
 	causes := replicator.CausesOf(views)

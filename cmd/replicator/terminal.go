@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/width"
 )
 
-// terminal describes a command's output, as far as that affects the format.
+// terminal describes a command's output, as far as the output's properties affect the format.
 type terminal struct {
 	out    io.Writer
 	file   *os.File // nil: the output is not a terminal
@@ -68,7 +68,7 @@ func (p painted) show(colour bool) string {
 	return "\x1b[" + string(p.paint) + "m" + p.text + "\x1b[0m"
 }
 
-// cells returns how many columns a text takes. The text must not contain control characters, so make it visible first.
+// cells returns how many columns a text takes. The text must not contain control characters: call visible first.
 func cells(text string) int {
 	n := 0
 	for _, r := range text {
@@ -137,7 +137,7 @@ func wrapped(text string, columns int) (lines []string) {
 	return lines
 }
 
-// grid is a table that is formatted to fit the terminal. Each row's notes appear below it.
+// grid is a table that is formatted to fit the terminal. Each row's notes appear below the row.
 type grid struct {
 	header []string
 	rows   []gridRow

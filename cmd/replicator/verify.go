@@ -19,7 +19,7 @@ import (
 // differencesError means that verify found dead letters, or differences that remain.
 type differencesError struct {
 	n, dead int64
-	newer   []string // views that a repair can't fix, because their sink has newer versions than the source
+	newer   []string // views that a repair can't fix, because the sink has newer versions than the source
 	beyond  []string // views that were repaired and still differ
 }
 
@@ -155,7 +155,7 @@ func showResults(out io.Writer, results []verify.Result, asJSON bool) error {
 type bars struct {
 	out   io.Writer
 	view  string
-	shown time.Time // when progress was last shown; initially when the first verification began
+	shown time.Time // when progress was last shown; at first, when the first verification began
 	*progress
 }
 

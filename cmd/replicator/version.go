@@ -23,7 +23,7 @@ func release() string {
 	return "0.1.0-dev"
 }
 
-// commit is set when a release is built. Other builds take it from the checkout.
+// commit is the hash of the commit, set when a release is built. Other builds take the hash from the checkout.
 var commit string
 
 func versionCommand(*options) *cobra.Command {
