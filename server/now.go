@@ -17,7 +17,7 @@ type SourceStats struct {
 	GTID          string   // the transactions before Position
 	Events, Bytes int64    // events and bytes of the binlog that were read since the start
 	Format        string   // the server's binlog_format; "" if it is ROW
-	PositionAge   *float64 // age in seconds of the commit of the latest event that was read; nil: unknown
+	PositionAge   *float64 // the highest lag of the pipeline's views behind the log, in seconds; nil: unknown
 	Retention     *float64 // seconds until the server may purge the binlog at Position; +Inf: never; nil: unknown
 }
 
