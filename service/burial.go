@@ -13,10 +13,10 @@ import (
 	"replicator/server"
 )
 
-// A repair records new dead letters both in the sink and in the store. The store is compared with the sink only once in
-// its life, so the repair must save the letters there, too. If a pipeline keeps the view, the pipeline re-reads the
-// cells. This keeps its dead letters and its other writes in order. If no process runs, the repair saves the letters
-// itself.
+// A repair records new dead letters both in the sink and in the store. A store is compared with the sink only once, so
+// the repair must save the letters in the store, too. If a pipeline keeps the view, the pipeline re-reads the cells.
+// This keeps the pipeline's dead letters and its other writes in order. If no process runs, the repair saves the
+// letters itself.
 
 // Look implements server.Controller. It refuses invalid cells, because they would end the pipeline's session, which
 // other views share.
@@ -102,7 +102,7 @@ func (v Verification) bury(ctx context.Context, o *inspection, letters []replica
 		letters[i].Source = o.source.Name()
 	}
 	err := Client(v.Config).Look(ctx, letters[0].View, o.source.Name(), cells)
-	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) { // it may not keep this view
+	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) { // no process keeps this view
 		err = buryAlone(ctx, v.Setup, letters)
 	}
 	return err
@@ -130,7 +130,7 @@ func (v Verification) raise(ctx context.Context, view, source string, cells []re
 }
 
 // buryByPartition saves the dead letters of each partition. It also makes the process that keeps the partition re-read
-// its letters. Otherwise that process would never clear them. buryByPartition fails if another member keeps a
+// the saved letters. Otherwise that process would never clear them. buryByPartition fails if another member keeps a
 // partition. It re-reads no cells, because the topic may lack changes that the repair has read from the source.
 func (v Verification) buryByPartition(ctx context.Context, o *inspection, letters []replicator.DeadLetter) error {
 	by := map[string][]replicator.DeadLetter{}

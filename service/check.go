@@ -92,7 +92,7 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 			found = c.Check(ctx, views)
 		}
 		findings = append(findings, found...)
-		if cfg.Source.Kafka != nil { // only the group's members know their partitions' positions
+		if cfg.Source.Kafka != nil { // only the group's members know the positions of their partitions
 			if err := sink.Close(); err != nil {
 				return nil, err
 			}
@@ -208,7 +208,7 @@ func tryViews(ctx context.Context, tried *trial, sink replicator.Sink, views []*
 		if f, ok := sink.(fitter); ok {
 			var err error
 			if fits, err = f.Fitter(ctx, v); err != nil {
-				continue // the sink's own check reports why
+				continue // the sink's own check reports this error
 			}
 		}
 		if err := tried.view(v, fits); err != nil {

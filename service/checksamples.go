@@ -28,8 +28,8 @@ type trial struct {
 	cfg      *config.Config
 	shard    config.Shard
 	tables   []replicator.Table
-	rows     map[string]*survey.Table // the sampled rows by table name
-	decodes  map[string][]bool        // by table name: which rows' bodies can be decoded; nil: no body
+	rows     map[string]*survey.Table // by table name: the sampled rows
+	decodes  map[string][]bool        // by table name: whether each sampled row's body can be decoded; nil: no body
 	findings []replicator.Finding
 }
 

@@ -32,7 +32,7 @@ func columnHints(ctx context.Context, cfg *config.Config, source *canal.Source, 
 				}
 				columns, asked := known[o.Table]
 				if !asked {
-					columns, _ = source.Columns(ctx, o.Table) // checkSources reports the error
+					columns, _ = source.Columns(ctx, o.Table) // checkSources has reported the error
 					known[o.Table] = columns
 				}
 				same := func(c canal.ColumnInfo) bool { return strings.EqualFold(c.Name, o.Path) }

@@ -22,10 +22,10 @@ type comparisons struct {
 	log    *slog.Logger
 	verify compareView
 	views  map[compared]*comparing
-	next   map[int]time.Time // by index of the line: the earliest time of its next round
+	next   map[int]time.Time // by index of the line: the earliest time of the line's next round
 }
 
-// compareView compares a view with its source, starting at a place of the verification, and repairs it.
+// compareView compares a view with its source, starting at a place of the verification, and repairs the view.
 type compareView func(ctx context.Context, l line, view string, from *verify.Place) (verify.Result, error)
 
 func newComparisons(lines []line, log *slog.Logger, verify compareView) *comparisons {
@@ -62,7 +62,7 @@ func (s *Service) lookAtLetters(ctx context.Context, l line, view string) error 
 }
 
 type compared struct {
-	line int // an index into the lines
+	line int // an index into comparisons.lines
 	view string
 }
 
@@ -88,16 +88,16 @@ func (c *comparisons) run(ctx context.Context) {
 	}
 }
 
-// round compares each due view of a line once. The line then pauses for as long as the round took. A server that keeps
-// logging statements makes views due again and again. Because of the pause, the comparisons read it at most half of the
-// time.
+// round compares each due view of a line once. The line's comparisons then pause for as long as the round took. A
+// server that keeps logging statements makes views due again and again. Because of the pause, the comparisons read the
+// server at most half of the time.
 func (c *comparisons) round(ctx context.Context, line int, l line) {
 	began := time.Now()
 	if began.Before(c.next[line]) {
 		return
 	}
 	for _, view := range slices.Sorted(maps.Keys(l.Swapped())) {
-		at, due := l.Swapped()[view] // ask again, because the previous comparisons took time
+		at, due := l.Swapped()[view] // ask again, because comparing the previous views took time
 		if one := c.of(compared{line, view}, at); due && !time.Now().Before(one.retryAt) && ctx.Err() == nil {
 			c.compare(ctx, l, view, one)
 		}
@@ -130,7 +130,7 @@ func (c *comparisons) compare(ctx context.Context, l line, view string, one *com
 			"retry_in", compareAgain, "error", err)
 	default:
 		l.Compared(view, one.at)
-		one.place = verify.Place{} // free it, because it may be large
+		one.place = verify.Place{} // free the place, because it may be large
 		level := slog.LevelInfo
 		if result.Missing+result.Stale+result.Extra > 0 {
 			level = slog.LevelWarn

@@ -36,14 +36,14 @@ type consumer struct {
 	member  *kafka.Group                  // nil: this process has not joined the group
 	err     error                         // why this process has not joined the group
 	heard   time.Time                     // when the group last answered; initially when the consumer was created
-	running map[kafka.Partition]*assigned // the pipelines
-	paused  []string                      // views that are paused here, also for partitions that are assigned later
+	running map[kafka.Partition]*assigned // by partition: the pipeline that this member runs
+	paused  []string                      // views that this member pauses, also in partitions that are assigned later
 }
 
-// assigned is a partition that this member keeps.
+// assigned is the pipeline of a partition that this member keeps.
 type assigned struct {
 	stop, cancel context.CancelFunc // stop drains the pipeline; cancel ends it at once
-	done         chan struct{}
+	done         chan struct{}      // closed once the pipeline has ended
 }
 
 // connect creates the cluster client if the source is in Kafka.
@@ -105,9 +105,9 @@ func (c *consumer) run(ctx, stop context.Context) {
 	case <-ctx.Done():
 		c.each(func(a *assigned) { a.cancel() })
 	}
-	c.drain() // before leaving, because the group allows little time for draining
+	c.drain() // drain before leaving, because the group allows a leaving member little time
 	member.Leave()
-	c.drain() // partitions that were assigned in the meantime
+	c.drain() // drain partitions that were assigned during the first drain
 }
 
 // drain ends all pipelines at once and waits for them.
@@ -282,7 +282,7 @@ type committing struct {
 	partition kafka.Partition
 
 	mu sync.Mutex
-	at map[string]replicator.Position // the saved position, by view
+	at map[string]replicator.Position // by view: the saved position
 }
 
 // Save implements replicator.Store. The offset in the group is only for operators and their tools. If the commit fails,

@@ -38,7 +38,7 @@ func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return append(all, s.elsewhere(ctx, all)...), nil
 }
 
-// placed sets the position of views that have no running reader. Such a view is still at its last position.
+// placed sets the position of views that have no running reader, to the position where the view stopped.
 func (s *Service) placed(ctx context.Context, views []replicator.ViewStatus) error {
 	var saved []replicator.Checkpoint
 	for i := range views {
@@ -88,7 +88,7 @@ func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) 
 		if err == nil {
 			err = l.compared(ctx, wanted)
 		}
-		if errors.Is(err, canal.ErrFence) { // the other pipelines would return the same error
+		if errors.Is(err, canal.ErrFence) { // the fence is invalid, so every pipeline returns this error
 			return fmt.Errorf("%w: %w", server.ErrInvalid, err)
 		}
 		errs = append(errs, err)

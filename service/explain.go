@@ -37,11 +37,11 @@ type Explanation struct {
 	Why       string            `json:"why"`
 	Letters   []server.Letter   `json:"dead_letters,omitempty"`
 
-	placed bool   // the table has no version column, so Version is the log position of this read
-	spelt  string // the key variant in the newest row, if it differs from Key
+	placed bool   // the table has no version column, so Version is the log position at which the row was read
+	spelt  string // the key variant in the newest row, if that variant differs from Key
 
 	expires   bool // the view's settings make entries expire some time after the last change
-	ofAnother bool // only another cell of the same key differs
+	ofAnother bool // the reported difference is only in another cell of the same key
 }
 
 // Explanation.Holds has one of these values if the view is right or can't be read. Otherwise it has a DifferenceKind.
@@ -83,8 +83,8 @@ func (s Setup) complete(all []Explanation) {
 	}
 }
 
-// ofShards returns the explanations of the shards that have data of the entity, or all if no shard has any. If two
-// shards have rows of the entity, ofShards says so in Why, because the view can't match both.
+// ofShards returns the explanations of the shards that have data of the entity. If no shard has data, it returns all
+// explanations. If two shards have rows of the entity, ofShards says so in Why, because the view can't match both.
 func ofShards(all []Explanation) []Explanation {
 	known, having := map[string]bool{}, map[string]bool{}
 	for _, e := range all {
@@ -134,8 +134,8 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 	return all, unopened.error
 }
 
-// explain explains cells of one source. If they are cells of an entity, they must be all cells of the entity that feed
-// the view.
+// explain explains cells of one source. Unless the view shows sums, cells must be all cells of an entity that feed the
+// view.
 func (o *inspection) explain(ctx context.Context, shard config.Shard, view *replicator.View, cells []replicator.Cell,
 	letters map[replicator.Cell][]server.Letter) (all []Explanation, err error) {
 	rows, asOf, err := o.reader.Newest(ctx, cells, 0)
@@ -202,16 +202,16 @@ func expires(v *replicator.View) bool {
 	return is && own.Expires()
 }
 
-// cellsOf returns the cells that feed a view under a key. They include all variants of the key. If a feed has no
-// column, they include the cells of every column.
+// cellsOf returns the cells that feed a view under a key. The result includes all variants of the key. If a feed has no
+// column, the result includes the cells of every column.
 func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 	text string) (cells []replicator.Cell, err error) {
 	var refused []error
 	for _, f := range view.From {
 		key, err := parseKey(ctx, o, f.Table, text)
-		if invalid := (InvalidError{}); errors.As(err, &invalid) { // the key may fit another table
+		if invalid := (InvalidError{}); errors.As(err, &invalid) { // the key may still fit another table
 			if !slices.ContainsFunc(refused, func(other error) bool { return other.Error() == err.Error() }) {
-				refused = append(refused, err) // returned below if the key fits no table
+				refused = append(refused, err) // returned at the end if the key fits no table
 			}
 			continue
 		}

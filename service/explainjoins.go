@@ -11,7 +11,7 @@ import (
 // ExplainedJoin lists the rows that a view's join finds for one row.
 type ExplainedJoin struct {
 	Join      string      `json:"join"`
-	Condition string      `json:"condition"`       // customers.id = orders.customer_id = 7
+	Condition string      `json:"condition"`       // such as "customers.id = orders.customer_id = 7"
 	Where     string      `json:"where,omitempty"` // the join's filter for found rows
 	Found     int         `json:"found"`           // the number of rows found; counting stops above MaxJoined
 	Rows      []JoinedRow `json:"rows"`            // the first rows found
@@ -22,7 +22,7 @@ type JoinedRow struct {
 	Key     string          `json:"key"`
 	Column  string          `json:"column,omitempty"`
 	Version int64           `json:"version"`
-	Row     json.RawMessage `json:"row"` // the decoded body, or the columns
+	Row     json.RawMessage `json:"row"` // the row's decoded body, or its columns
 }
 
 // shownJoined is the maximum number of rows of a join in an explanation.
@@ -73,7 +73,7 @@ func (o *inspection) condition(row *replicator.Row, l *replicator.Lookup, lookup
 	return strings.Join(parts, " and ")
 }
 
-// columnOf returns a row's value of a column. The column may be one of the key.
+// columnOf returns a row's value of a column. The column may be a column of the key.
 func (o *inspection) columnOf(row *replicator.Row, name string) any {
 	is := func(other string) bool { return strings.EqualFold(name, other) }
 	if i := slices.IndexFunc(row.Names, is); i >= 0 {

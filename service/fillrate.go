@@ -2,10 +2,10 @@ package service
 
 // Where a planned fill's rate comes from.
 const (
-	RateAsked   = "asked" // the --rate option
-	RateLimit   = "limit" // the `rate` of [rebuild]
-	RateFill    = "fill"  // a fill into the same sink that is running now
-	RateAssumed = "assumed"
+	RateAsked   = "asked"   // the --rate option
+	RateLimit   = "limit"   // the `rate` of [rebuild]
+	RateFill    = "fill"    // a fill into the same sink that is running now
+	RateAssumed = "assumed" // assumedRate
 )
 
 // assumedRate is the assumed rate of a fill, in rows a second, if no fill was measured. Every sink is faster than this

@@ -15,8 +15,8 @@ import (
 // fence during a reload.
 type Front struct {
 	mu    sync.Mutex
-	now   *generation   // nil: there is no service now
-	ready chan struct{} // closed once there is a service
+	now   *generation   // the current service; nil: there is no service now
+	ready chan struct{} // closed once there is a service again
 
 	remedies remedy.File
 }
@@ -58,7 +58,7 @@ func (f *Front) leave() {
 	g.asking.Wait()
 }
 
-var errChanging = errors.New("the program changes to another configuration")
+var errChanging = errors.New("the program is switching to another configuration. Try again")
 
 func (f *Front) with(ctx context.Context, ask func(ctx context.Context, s answerer) error) error {
 	for {

@@ -9,11 +9,11 @@ import (
 	"replicator"
 )
 
-// gone remembers, for pipelines that have ended, until when their views were complete. A view's lag counts from that
-// time until another pipeline continues with the source. The mutex guards the map.
+// gone remembers, for pipelines that have ended, the time up to which their views were complete. A view's lag counts
+// from that time until another pipeline continues with the source. The mutex guards the map.
 type gone struct {
 	mu    sync.Mutex
-	shown map[string]map[string]time.Time // by source and view: until when the view was complete
+	shown map[string]map[string]time.Time // by source and view: the time up to which the view was complete
 }
 
 // newGone returns a gone with the times from the previous configuration's pipelines.

@@ -20,8 +20,8 @@ import (
 )
 
 // waitInGroups returns once views include a log position of an origin, no matter which members keep their partitions.
-// If the topics have several origins, the fence belongs to one of them. waitInGroups doesn't wait for the topics of the
-// others, because those don't know its files or GTIDs.
+// If the topics have several origins, the fence belongs to one origin. waitInGroups doesn't wait for topics of other
+// origins, because these origins don't know the fence's files or GTIDs.
 func (s *Service) waitInGroups(ctx context.Context, at server.Fence, views []string) error {
 	if kafka.IsPlace(at.At) {
 		return s.eachGroup(ctx, views, func(p kafka.Partition) string {
@@ -112,7 +112,7 @@ func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafk
 		}
 		waits.Go(func() {
 			if errs[i] = c.wait(ctx, wanted, fence); errors.Is(errs[i], canal.ErrFence) {
-				end() // the fence is invalid for the others, too
+				end() // the fence is invalid for the other groups, too
 			}
 		})
 	}
@@ -123,8 +123,8 @@ func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafk
 	return errors.Join(errs...)
 }
 
-// wait waits until the sink's views include the fence in all partitions. For the partitions that this member keeps, it
-// asks their pipelines. For the other partitions, it reads the sink's marks.
+// wait waits until the sink's views include the fence in all partitions. For partitions that this member keeps, it asks
+// the pipelines. For the other partitions, it reads the sink's marks.
 func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Partition) string) error {
 	included := map[kafka.Partition]bool{}
 	for {
@@ -163,8 +163,8 @@ func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Pa
 	}
 }
 
-// refresh makes this member look for new partitions. A new partition is not assigned to any member until a member looks
-// for it.
+// refresh makes this member look for new partitions. A new partition is assigned to a member only after some member has
+// looked for new partitions.
 func (c *consumer) refresh() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,7 +196,7 @@ func (c *consumer) includes(ctx context.Context, p kafka.Partition, views []stri
 		}()
 		err := l.Wait(waiting, fence, views)
 		if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-			return false, nil, nil // the partition was given up in the meantime
+			return false, nil, nil // this member gave up the partition during the wait
 		}
 		return err == nil, nil, err
 	}
@@ -276,8 +276,9 @@ func (c *consumer) ask(ctx context.Context) (kafka.GroupStatus, error) {
 	return status, err
 }
 
-// unknown returns rows for the views of a group that can't report its partitions. Their lag is the highest lag that
-// this member knows. During an outage of the brokers the group removes the member, and then the lag must keep growing.
+// unknown returns rows for the views of a group that can't report its partitions. A view's lag is the highest lag that
+// this member knows. If it knows none, the lag is the time since the group last answered. During an outage of the
+// brokers the group removes the member, and then the lag must keep growing.
 func (c *consumer) unknown(err error, own []replicator.ViewStatus) (rows []replicator.ViewStatus) {
 	for _, v := range c.views {
 		row := replicator.ViewStatus{View: v.Name, Sink: v.Sink, Kind: v.Kind,
@@ -308,7 +309,7 @@ func (c *consumer) silent() time.Duration {
 }
 
 // rows returns the status of the views in a partition that this member doesn't keep. If this member keeps the
-// partition, it completes the own rows instead.
+// partition, rows completes the views' rows in own instead.
 func (c *consumer) rows(p kafka.Progress, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	behind := p.Lag()
 	for _, v := range c.views {
@@ -325,7 +326,7 @@ func (c *consumer) rows(p kafka.Progress, own []replicator.ViewStatus) (others [
 		switch p.Member {
 		case "":
 			st.State, st.LagSeconds = replicator.StateUnassigned, c.gone.lag(st.Source, v.Name)
-		case kafka.MemberName(): // this member is opening the partition, or gave it up and the group doesn't know yet
+		case kafka.MemberName(): // this member is opening the partition, or has just given it up
 		default:
 			c.gone.forget(st.Source, []*replicator.View{v})
 		}

@@ -23,9 +23,9 @@ import (
 // can't be opened, the other views still can.
 type inspector struct {
 	Setup
-	sources map[string]*canal.Source // by shard
-	sinks   map[string]replicator.Sink
-	lent    map[string]replicator.Sink // sinks that running pipelines have opened and will close
+	sources map[string]*canal.Source   // by shard: the opened source
+	sinks   map[string]replicator.Sink // by sink: the opened sink
+	lent    map[string]replicator.Sink // by sink: a sink that a running pipeline has opened and will close
 	cluster *kafka.Cluster             // nil until a view is opened whose source is in Kafka
 }
 
@@ -74,7 +74,7 @@ func (in *inspector) close() error {
 }
 
 // inspection is one view that is opened in the source and in its sink. For a repair that also writes the view's
-// siblings, they are open, too.
+// siblings, the siblings are open, too.
 type inspection struct {
 	view       *replicator.View
 	views      []*replicator.View // the view and its siblings
@@ -164,8 +164,8 @@ func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 }
 
 // mayRepair returns an error if a repair would write in an epoch that differs from the epoch of the view's marks. The
-// sink would then treat all later changes as stale. A replica of the source has another epoch. So has the new source
-// after a failover, until the pipeline follows it.
+// sink would then treat all later changes as stale. A replica of the source has another epoch. After a failover, the
+// new source also has another epoch, until the pipeline follows it.
 func (o *inspection) mayRepair() error {
 	if len(o.known) == 0 {
 		return fmt.Errorf("can't repair view %s, because it was never filled. `replicator run` fills it", o.view.Name)
@@ -274,7 +274,7 @@ func asMarked(ctx context.Context, source replicator.Source, views []*replicator
 
 // mayLookAt returns an error for a view that would change if the sink opened it. A sink starts a view from nothing if
 // its definition changed. It does the same if it has no mark of a counter, or if one of its shards has no mark of the
-// view. If a document index was deleted, a sink would create an empty one. Readers would then find nothing instead of
+// view. If a document index was deleted, a sink would create an empty index. Readers would then find nothing instead of
 // an error.
 func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
 	i := slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == v.Name })

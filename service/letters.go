@@ -91,7 +91,7 @@ func Retry(ctx context.Context, setup Setup, which server.Selection) (tried, lef
 	if err != nil {
 		return 0, 0, err
 	}
-	setup.Config = sinksOf(setup.Config, views) // the other sinks may be down
+	setup.Config = sinksOf(setup.Config, views) // omit the sinks of other views, because they may be down
 	s, err := New(ctx, setup, nil)
 	if err != nil {
 		return 0, 0, err

@@ -22,9 +22,9 @@ type Listing struct {
 	Place   string          `json:"place"`
 	Shown   string          `json:"shown,omitempty"`   // the view's sum, or the owner of a unique value
 	Sum     json.RawMessage `json:"sum,omitempty"`     // the sum of the amounts of all contributing cells
-	Cells   int             `json:"cells"`             // how many cells contribute
+	Cells   int             `json:"cells"`             // the number of contributing cells
 	Orphans []string        `json:"orphans,omitempty"` // listed entries that belong to no cell
-	Why     string          `json:"why,omitempty"`     // what is wrong
+	Why     string          `json:"why,omitempty"`     // what is wrong with the place as a whole
 }
 
 // MaxListed is the maximum number of cells of a listing that are explained.
@@ -38,7 +38,7 @@ const (
 	ByGroup Listed = "group"
 )
 
-// suits returns an error if a view of this kind can't be listed in this way.
+// suits returns an error if the view's kind can't be listed in the way that by selects.
 func (by Listed) suits(view *replicator.View) error {
 	own := ByGroup
 	switch view.Kind {
@@ -152,7 +152,7 @@ func numberText(n *big.Rat) json.RawMessage {
 	if n == nil {
 		return nil
 	}
-	digits, _ := n.FloatPrec() // exact, because amounts are decimals
+	digits, _ := n.FloatPrec() // n has finitely many digits, because amounts are decimals
 	return json.RawMessage(n.FloatString(digits))
 }
 

@@ -20,7 +20,7 @@ type partitioned struct {
 	cluster   *kafka.Cluster
 	topic     string
 	publisher kafka.Publisher
-	all       []replicator.Target // by partition number
+	all       []replicator.Target // the partitions' targets, by partition number
 }
 
 // newPartitioned returns one target for several partitions. It finds orphans through the first partition's target,
@@ -124,7 +124,8 @@ func (s *partitioned) Compare(ctx context.Context, ops []replicator.Op) (all []r
 
 // Mark implements replicator.Target. It always fails, because an inspection doesn't write marks.
 func (s *partitioned) Mark(context.Context, replicator.Standing) error {
-	return errors.New("partitions of a topic can't be marked together")
+	return errors.New("marks can't be written here: the partitions of the topic are opened together only for " +
+		"inspection and repair")
 }
 
 // partitionsCursor is the position of an iteration over all targets.
@@ -223,8 +224,8 @@ func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origi
 	case len(all) == 1:
 		return all[0], publisher, nil
 	case len(all) > 1:
-		return "", publisher, fmt.Errorf("%w: topics %s all have cells of %s, so it is unknown which one has a cell. "+
-			"Name the sources in the publishers' [source.shards], and use the same names here in [source.shards]",
+		return "", publisher, fmt.Errorf("%w: topics %s all have cells of %s, so we can't tell which one has a given "+
+			"cell. Name the sources in the publishers' [source.shards], and use the same names here in [source.shards]",
 			verify.ErrUnverifiable, strings.Join(all, " and "), changelog.Origin(origin))
 	case len(others) > 0:
 		return "", publisher, fmt.Errorf("%w: none of [source] topics has cells of %s: %s. Use the publishers' names "+

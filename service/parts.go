@@ -24,7 +24,8 @@ type shared struct {
 	cfg *config.Config
 }
 
-// openShared opens the whole store. It opens a new part with a random name, because other processes have locked theirs.
+// openShared opens the whole store. It opens a new part with a random name, because other processes have locked the
+// existing parts.
 func openShared(ctx context.Context, cfg *config.Config) (replicator.Store, error) {
 	store, err := openPart(ctx, cfg, rand.Text())
 	if err != nil {
@@ -37,7 +38,7 @@ func openShared(ctx context.Context, cfg *config.Config) (replicator.Store, erro
 func (s shared) Count(ctx context.Context) (map[string]int, error) { return countLetters(ctx, s.cfg) }
 
 // Drop implements replicator.DeadLetters. It opens the store again, because other processes may have recorded letters
-// since then.
+// since the shared store was opened.
 func (s shared) Drop(ctx context.Context, ids []string) (int, error) {
 	now, err := openPart(ctx, s.cfg, rand.Text())
 	if err != nil {

@@ -25,7 +25,7 @@ type PlannedView struct {
 	Reason  string  `json:"reason"`
 
 	Rate     int    `json:"rate,omitempty"`      // the rate that Seconds assumes, in rows a second
-	RateFrom string `json:"rate_from,omitempty"` // where Rate comes from: RateAsked and so on
+	RateFrom string `json:"rate_from,omitempty"` // where Rate comes from: RateAsked, RateLimit, RateFill or RateAssumed
 }
 
 // The values of PlannedView.Action. If a view's sources differ, its action is the one that comes last here.
@@ -36,7 +36,7 @@ const (
 	PlanFill      = "fill"
 	PlanRebuild   = "rebuild"
 	PlanRefused   = "refused"
-	PlanUnknown   = "unknown" // a server doesn't answer
+	PlanUnknown   = "unknown" // a server doesn't answer, so the action is unknown
 	PlanEnd       = "end"
 )
 
@@ -61,10 +61,10 @@ func Plan(ctx context.Context, setup Setup, rate int) ([]PlannedView, error) {
 
 type planner struct {
 	Setup
-	asked   int // rows a second; 0: not given
+	asked   int // the requested rate, in rows a second; 0: none was requested
 	saved   []replicator.Checkpoint
-	running map[string]replicator.ViewStatus // by view; nil: no process runs
-	views   map[string]*PlannedView
+	running map[string]replicator.ViewStatus // by view: the running process's status; nil: no process runs
+	views   map[string]*PlannedView          // by view: the plan so far
 }
 
 func (p *planner) plan(ctx context.Context) ([]PlannedView, error) {

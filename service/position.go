@@ -57,7 +57,7 @@ func numberOf(cfg *config.Config, shard config.Shard) int {
 // because a binlog position belongs to one server.
 func KnowsSource(cfg *config.Config, name string) error {
 	if cfg.Source.Kafka != nil {
-		return nil // names come from the topics' marks, which are not known here
+		return nil // with Kafka, source names come from the topics' marks, which are not known here
 	}
 	var names []string
 	for _, s := range cfg.Source.Shards {

@@ -151,7 +151,7 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 	}
 	for _, at := range known {
 		target, err := sink.Open(ctx, at.shard, at.views)
-		if errors.Is(err, replicator.ErrSinkLost) { // the first Open removed the view, so a second one succeeds
+		if errors.Is(err, replicator.ErrSinkLost) { // this Open has removed the view, so the next Open succeeds
 			intact = false
 			target, err = sink.Open(ctx, at.shard, at.views)
 		}
@@ -169,7 +169,7 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 }
 
 // forgetLost removes a view's state from the parts of a sink that lost the view. The other parts keep the view, so
-// their readers still see it. If the sink has no parts, forgetLost removes the view's state from the sink.
+// readers still see it there. If the sink has no parts, forgetLost removes the view's state from the sink.
 func (p *Positions) forgetLost(ctx context.Context, sink replicator.Sink, v *replicator.View, known []stood) error {
 	parted, ok := sink.(replicator.Parted)
 	if !ok || len(known) == 0 {

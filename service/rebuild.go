@@ -36,7 +36,7 @@ func Rebuild(ctx context.Context, setup Setup, names []string, how server.Rebuil
 		if !errors.Is(err, checkpoint.ErrLocked) || time.Now().After(end) || pause.For(ctx, 100*time.Millisecond) != nil {
 			break
 		}
-		// Another process has locked the store but didn't answer. It is either just starting or ending.
+		// Another process has locked the store but didn't answer. That process is either starting or ending.
 		if by := rebuildByOther(ctx, setup.Config, names, how, show); !errors.Is(by, server.ErrNotRunning) {
 			err = by
 		} else {
@@ -52,8 +52,8 @@ func Rebuild(ctx context.Context, setup Setup, names []string, how server.Rebuil
 // lockPatience is how long a rebuild waits until the process that locked the store answers or ends.
 const lockPatience = 3 * time.Second
 
-// rebuildByOther makes the running process rebuild views and follows the progress. If a rebuild of them is already
-// running, it follows that one.
+// rebuildByOther makes the running process rebuild views and follows the progress. If a rebuild of the views is already
+// running, rebuildByOther follows that rebuild.
 func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how server.Rebuild, show Display) error {
 	c := Client(cfg)
 	err := runsAsWritten(ctx, c, cfg, names)
@@ -192,12 +192,12 @@ func follow(ctx context.Context, show Display, names []string,
 
 // progress is the progress of some views' rebuild.
 type progress struct {
-	busy     bool // some view is not rebuilt yet
-	well     bool // the rebuild of some view continues without an error
-	rows     int64
-	ratio    float64
-	lost     []string // views that the running process's configuration lacks
-	problem  string
+	busy     bool          // some view is not rebuilt yet
+	well     bool          // the rebuild of some view continues without an error
+	rows     int64         // the highest number of rows that are done in a view
+	ratio    float64       // the highest share of rows that are done in a view
+	lost     []string      // views that the running process's configuration lacks
+	problem  string        // the error of a view; "": there is none
 	patience time.Duration // how long to wait while there is a problem
 }
 

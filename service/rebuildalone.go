@@ -79,7 +79,7 @@ func (s *Service) listen() (hangUp func()) {
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		_ = h.Close(ctx) // cuts off requests that are still running
+		_ = h.Close(ctx) // ignore the error: requests that are still running were cut off
 	}
 }
 
@@ -109,8 +109,7 @@ func onceStarted(l line, ctx context.Context, names []string, mode pipeline.Rebu
 	return onceServing(ctx, func() error { return l.Rebuild(ctx, names, mode, from) })
 }
 
-// whatIsWrong returns the error of one of the views. It is for use after a timeout. If no view has an error, it returns
-// err.
+// whatIsWrong returns the error of one of the views, or err if no view has an error. It is for use after a timeout.
 func (s *Service) whatIsWrong(ctx context.Context, names []string, err error) error {
 	views, statusErr := s.Status(ctx)
 	for _, v := range views {

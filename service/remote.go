@@ -59,8 +59,8 @@ func Stopped(ctx context.Context, cfg *config.Config, why error) error {
 }
 
 // lastSave returns when a process last saved. A running process writes a file store about once a second. A MySQL store
-// doesn't record the time, so lastSave returns until when the views were complete. The result is zero if nothing was
-// saved.
+// doesn't record the time of a save, so lastSave returns the time up to which the views were complete. The result is
+// zero if nothing was saved.
 func lastSave(ctx context.Context, cfg *config.Config) (last time.Time, err error) {
 	if cfg.Checkpoint.Store != "mysql" {
 		return checkpoint.SavedAt(cfg.Checkpoint.Path)

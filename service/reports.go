@@ -14,7 +14,7 @@ import (
 // sayBeginnings logs the positions where each sink's views continue, and how far behind the source these positions are.
 // It uses the store's checkpoints. If a sink lost data, its views start earlier, and the pipeline logs that.
 func (r *Runner) sayBeginnings(ctx context.Context, cfg *config.Config) error {
-	if cfg.Source.Kafka != nil { // each member continues with the partitions that it is given
+	if cfg.Source.Kafka != nil { // which partitions this process continues with is unknown until the group assigns them
 		return nil
 	}
 	saved, err := r.store.Checkpoints(ctx)

@@ -16,7 +16,7 @@ import (
 
 // Runner runs one configuration after another. The HTTP server stays up as long as its settings don't change.
 type Runner struct {
-	Setup   // with the first configuration
+	Setup   // its Config is the first configuration
 	Metrics *server.Metrics
 
 	// Reread signals that Load must load the configuration again. An invalid configuration changes nothing.
@@ -27,7 +27,7 @@ type Runner struct {
 	UntilCaughtUp bool
 
 	front   *Front
-	store   held // its Store is nil while another process holds the store
+	store   held // the locked store; store.Store is nil while another process holds the store
 	storeAt config.Checkpoint
 	http    config.HTTP
 	server  *server.Server // nil: HTTP is off
@@ -120,7 +120,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 		select {
 		case <-r.store.lost:
 			lost = true
-			cancel() // the other process applies the changes in flight now
+			cancel() // end at once: the process that took the store applies the changes in flight
 		case <-stop.Done():
 		}
 	})
@@ -148,7 +148,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 		r.hangUp()
 	}
 	r.front.leave()
-	if r.before = s.handOn(); lost { // another process keeps the views now, so the state is outdated
+	if r.before = s.handOn(); lost { // another process keeps the views now, so the handed-on state is outdated
 		r.before = nil
 	}
 	if r.UntilCaughtUp && next == nil && !lost {
@@ -167,7 +167,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 
 // stopping returns a function that logs that the program is stopping, and makes /readyz fail.
 func (r *Runner) stopping() func() {
-	serving := r.server // r.server may be another run's later
+	serving := r.server // kept, because r.server may belong to another run later
 	return func() {
 		r.Log.Info("stopping: changes in flight are applied and saved first. A second signal ends the program at once")
 		if serving != nil {
@@ -176,8 +176,8 @@ func (r *Runner) stopping() func() {
 	}
 }
 
-// listen serves HTTP with the given settings. If they didn't change, the present server stays. It also stays if the new
-// server can't listen, unless both use the same port.
+// listen serves HTTP with the given settings. If the settings didn't change, the present server stays. It also stays if
+// the new server can't listen, unless both servers use the same port.
 func (r *Runner) listen(as config.HTTP) error {
 	if r.server != nil && r.http == as {
 		return nil
@@ -204,7 +204,7 @@ func (r *Runner) hangUp() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	_ = r.server.Close(ctx) // cuts off requests that are still running
+	_ = r.server.Close(ctx) // ignore the error: requests that are still running were cut off
 	r.server = nil
 }
 

@@ -91,7 +91,7 @@ func sampledJoins(v *replicator.View, n int, tables []replicator.Table, rows map
 	return joined
 }
 
-// add adds a value. It decodes JSON first.
+// add adds a value to the seen values. It first decodes a value that is JSON.
 func add(to *seen.Values, v any) {
 	if text, ok := v.(replicator.RawJSON); ok {
 		decoded, err := codec.JSON(text)

@@ -66,7 +66,7 @@ type line struct {
 	views  []*replicator.View
 	ended  <-chan struct{} // closed once another group member may read the partition; nil: no partition
 
-	reread func(context.Context) error // re-reads letters that other processes saved; nil: there are none
+	reread func(context.Context) error // re-reads letters that other processes saved; nil: no other process saves any
 }
 
 // engine is the part of a pipeline that this package uses.
@@ -161,7 +161,7 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 	log *slog.Logger) line {
 	own := clones(views)
 	var sourceOf func([]*replicator.View) (replicator.Source, error)
-	if mysql, is := from.(*canal.Source); is { // records in Kafka always have whole rows
+	if mysql, is := from.(*canal.Source); is { // a source in Kafka can't be narrowed, because records have whole rows
 		sourceOf = func(vs []*replicator.View) (replicator.Source, error) { return narrowed(mysql, tables, vs) }
 	}
 	return line{sink: sink, opened: opened, source: from, views: own, engine: pipeline.New(pipeline.Config{
@@ -260,7 +260,7 @@ func (s *Service) CatchUp(ctx context.Context, views ...string) error {
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("stopped before every view had caught up")
-	case len(failed) > 0: // if all views of a sink have the same error, report it once
+	case len(failed) > 0: // if several views in a row have the same error, report the error once
 		return errors.New(strings.Join(slices.Compact(failed), "\n"))
 	}
 	return nil

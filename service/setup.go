@@ -24,13 +24,13 @@ type Setup struct {
 	Log      *slog.Logger
 	OpenSink func(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error)
 
-	before map[string]handedOn // by source or consumer group: the state from the previous configuration's run
+	before map[string]handedOn // by source or consumer group: the state handed on by the previous configuration's run
 }
 
 // handedOn is the state that a new configuration takes over from the previous one, in addition to the saved state.
 type handedOn struct {
-	shown  map[string]time.Time // by view: until when it was complete
-	paused []string
+	shown  map[string]time.Time // by view: the time up to which the view was complete
+	paused []string             // views that are paused
 }
 
 // InvalidError means that a configuration or a request is invalid. Nothing was started or changed.

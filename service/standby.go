@@ -86,8 +86,8 @@ func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (n
 		if s.because(err) {
 			r.Log.Info("standing by: " + s.reason())
 		}
-		if !errors.Is(err, checkpoint.ErrLocked) { // after ErrLocked, the server has already waited for the lock
-			_ = pause.For(waiting, retakeEvery) // the loop checks waiting next
+		if !errors.Is(err, checkpoint.ErrLocked) { // with ErrLocked, the store's server has already waited for the lock
+			_ = pause.For(waiting, retakeEvery) // if waiting is done, the loop ends next
 		}
 	}
 	end()
@@ -129,7 +129,7 @@ func (s *standby) reason() string {
 	return s.why
 }
 
-// Status implements server.Controller. The positions are those that the other process has saved. Views without a saved
+// Status implements server.Controller. It shows the positions that the other process has saved. Views without a saved
 // position are listed, too.
 func (s *standby) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	views, err := SavedStatus(ctx, s.cfg)

@@ -40,7 +40,7 @@ type tailing struct {
 	*Tail
 	shard     config.Shard
 	reader    replicator.Reader
-	evaluator replicator.Evaluator // evaluates Tail.View; nil: print bodies
+	evaluator replicator.Evaluator // evaluates Tail.View; nil: there is no view, so print bodies
 	bodies    bodies
 	missing   absences
 }
@@ -132,8 +132,8 @@ func (t *tailing) Unlogged(table string, _ int64, err error) error {
 // a count. A binlog may have thousands of statements that don't tell which rows they changed.
 type absences struct {
 	said  map[string]time.Time // by table: when the last line was logged
-	quiet map[string]int       // by table: how many changes were missing since then
-	last  map[string]error
+	quiet map[string]int       // by table: how many missing changes were not logged since said
+	last  map[string]error     // by table: why the latest change is missing
 }
 
 func (a *absences) say(log *slog.Logger, table string, err error, now time.Time) {
@@ -158,7 +158,7 @@ func (a *absences) end(log *slog.Logger) {
 	}
 }
 
-// log returns the program's logger. If there are several sources, the logger adds this one's name.
+// log returns the program's logger. If there are several sources, the logger adds the name of this source.
 func (t *tailing) log() *slog.Logger {
 	if t.shard.Name != "" {
 		return t.Log.With("source", t.shard.Name)
@@ -285,6 +285,6 @@ func (t *tailing) Commit(int64, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.out.Buffered() > 0 {
-		_ = t.out.Flush() // the next write returns the same error
+		_ = t.out.Flush() // ignore the error, because the next write returns it again
 	}
 }

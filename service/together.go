@@ -36,7 +36,7 @@ func (in *inspector) together(
 }
 
 // siblings returns the other views that a repair of this view must also write. Views of a source in Kafka have no
-// siblings, because each record belongs to one view. Views in Kafka have none, because each topic is written
+// siblings, because each record belongs to one view. Views in Kafka have no siblings, because each topic is written
 // separately.
 func (in *inspector) siblings(
 	ctx context.Context, shard config.Shard, view *replicator.View, keptUp besides,
@@ -77,14 +77,14 @@ func (in *inspector) siblings(
 	}
 	defined, err := asMarked(ctx, o.source, kept, marks)
 	for i, v := range defined {
-		if mayLookAt(v, marks) == nil { // otherwise the running process has another definition of the sibling
+		if mayLookAt(v, marks) == nil { // omit a sibling of which the running process has another definition
 			siblings = append(siblings, kept[i])
 		}
 	}
 	return siblings, err
 }
 
-// keptUp returns a besides that uses the running process's status: a sibling counts if it is kept up.
+// keptUp returns a besides that asks the running process's status: a sibling counts if the process keeps it up.
 func keptUp(running []replicator.ViewStatus) besides {
 	return func(sibling, _ replicator.Mark) bool {
 		return slices.ContainsFunc(running, func(s replicator.ViewStatus) bool { return s.View == sibling.View && s.KeptUp() })

@@ -21,16 +21,16 @@ const fenceTime = time.Minute
 // Verification compares views with the source. A process may keep the views up at the same time.
 type Verification struct {
 	Setup
-	Sample   float64 // the share of entities to compare; 0: all
-	Rate     int     // cells a second; 0: no limit
+	Sample   float64 // the share of entities to compare; 0: all entities
+	Rate     int     // most cells compared a second; 0: no limit
 	Repair   bool
-	Listed   int // how many differences of each view the results list; 0: the first twenty
+	Listed   int // most differences of each view that the results list; 0: twenty
 	Progress func(view string, at verify.Progress)
 	Say      func(text string) // shows the operator a fact that explains the results
 }
 
-// Run verifies views one after the other. If a view can't be verified, Run still returns the results of the others,
-// with an error. Once ctx is done, it returns no results.
+// Run verifies views one after the other. If a view can't be verified, Run still returns the results of the other
+// views, with an error. Once ctx is done, it returns no results.
 func (v Verification) Run(ctx context.Context, names []string) (results []verify.Result, failed error) {
 	if err := asksTables(v.Config, "verify"); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (v Verification) Run(ctx context.Context, names []string) (results []verify
 	defer func() { failed = errors.Join(failed, in.close()) }()
 	for _, name := range names {
 		total, err := v.shards(ctx, in, v.Config.View(name))
-		if ctx.Err() != nil || errors.Is(err, server.ErrStandby) { // the others would return the same error
+		if ctx.Err() != nil || errors.Is(err, server.ErrStandby) { // all further views would have the same error
 			return nil, err
 		}
 		if err != nil {
@@ -119,7 +119,7 @@ func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Co
 	running, err := c.Status(ctx)
 	i := slices.IndexFunc(running, func(s replicator.ViewStatus) bool { return s.View == o.view.Name })
 	switch {
-	case errors.Is(err, server.ErrNotRunning) || err == nil && i < 0: // it may only rebuild another view
+	case errors.Is(err, server.ErrNotRunning) || err == nil && i < 0: // a process may run without keeping this view
 		return nil, nil
 	case err == nil && running[i].State == replicator.StateStandby:
 		return nil, standingBy(running[i].Error)
@@ -146,7 +146,7 @@ func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Co
 func (v Verification) sayBehind(ctx context.Context, o *inspection) error {
 	saved, err := Checkpoints(ctx, v.Config)
 	if err != nil {
-		return nil // without checkpoints, only this report is missing
+		return nil // if the checkpoints can't be read, only this report is missing
 	}
 	i := slices.IndexFunc(saved, func(c replicator.Checkpoint) bool {
 		return c.View == o.view.Name && c.Source == o.source.Name()
@@ -173,8 +173,8 @@ func (v Verification) sayBehind(ctx context.Context, o *inspection) error {
 	return nil
 }
 
-// together opens a view and its siblings for a repair. Its siblings are the views that the running process keeps up
-// together with it. If no process keeps the view, they are the views that stopped at the same position.
+// together opens a view and its siblings for a repair. The siblings are the views that the running process keeps up
+// together with the view. If no process keeps the view, the siblings are the views that stopped at the same position.
 func (v Verification) together(
 	ctx context.Context, in *inspector, shard config.Shard, view *replicator.View,
 ) (*verify.Together, error) {
