@@ -60,7 +60,7 @@ type saver struct {
 }
 
 // run advances the checkpoint once an interval, until done is closed or ctx is done. Until intake is done, run also
-// asks the source where its log ends. If the source fails to answer, run ends intake.
+// asks the source where the source's log ends. If the source fails to answer, run ends intake.
 func (s *saver) run(ctx, intake context.Context, endIntake context.CancelCauseFunc, done <-chan struct{}) error {
 	interval := s.cfg.Interval
 	tick := time.NewTicker(interval)
@@ -155,8 +155,8 @@ func (s *saver) nameFile(ctx context.Context) error {
 	return nil
 }
 
-// saveIdle saves the checkpoints again if the last save is older than after. A checkpoint also records up to when its
-// view shows all commits. That time advances even if nothing else does.
+// saveIdle saves the checkpoints again if the last save is older than the duration after. A checkpoint also records the
+// time up to which its view shows all commits. That time advances even if nothing else does.
 func (s *saver) saveIdle(ctx context.Context, at replicator.Position, after time.Duration) error {
 	if time.Since(s.savedAt) < after {
 		return nil
@@ -172,7 +172,7 @@ func (s *saver) idleMark() time.Duration {
 	return idleMark
 }
 
-// save marks the views' progress in the sink, then saves it in the store.
+// save marks the views' progress in the sink, then saves the marked progress in the store.
 func (s *saver) save(ctx context.Context) error {
 	now, err := s.mark(ctx)
 	if err != nil {
@@ -200,8 +200,8 @@ func (s *saver) lastMarked() replicator.Standing {
 	return s.marked
 }
 
-// lookForEvictions schedules a comparison with the source for views whose sink dropped keys, because no mark shows such
-// a loss. The next mark tells the sink that these keys were reported.
+// lookForEvictions schedules a comparison with the source for views whose sink dropped keys, because no mark shows that
+// keys were dropped. The next mark tells the sink that these keys were reported.
 func (s *saver) lookForEvictions() {
 	evicter, ok := s.target.(replicator.Evicter)
 	if !ok {

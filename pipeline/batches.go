@@ -9,7 +9,7 @@ const maxBatch = 800
 // batches is a lane's queue of waiting changes, in the order of arrival, cut into batches. A batch holds changes by
 // value and is reused. So the garbage collector doesn't see each waiting change as a separate object.
 type batches struct {
-	queue [][]pending // each has capacity maxBatch; the last one is being filled
+	queue [][]pending // batches of capacity maxBatch, oldest first; the last batch is being filled
 	spare [][]pending // empty batches, for reuse
 }
 
@@ -17,7 +17,7 @@ type batches struct {
 // coalescing).
 const spareBatches = 4
 
-// add appends a change. The returned address is valid until its batch is reused.
+// add appends a change. The returned address is valid until the change's batch is reused.
 func (b *batches) add(p pending) *pending {
 	n := len(b.queue) - 1
 	if n < 0 || len(b.queue[n]) == maxBatch {
@@ -38,7 +38,7 @@ func (b *batches) empty() []pending {
 	return batch
 }
 
-// take removes the oldest batch and returns it; nil if none waits.
+// take removes the oldest batch and returns it; nil if no batch waits.
 func (b *batches) take() []pending {
 	if len(b.queue) == 0 {
 		return nil
@@ -58,7 +58,7 @@ func (b *batches) reuse(batch []pending) {
 	}
 }
 
-// first returns the oldest change; nil if none waits.
+// first returns the oldest change; nil if no change waits.
 func (b *batches) first() *pending {
 	if len(b.queue) == 0 {
 		return nil

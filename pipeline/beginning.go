@@ -60,8 +60,8 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (rep
 // isNew reports whether a view begins at a log position without a fill, and never had a position before.
 func isNew(c replicator.Checkpoint) bool { return c.Unmarked && !c.Filling() && c.Epoch == 0 }
 
-// lowestOf returns where views that run together begin: at the lowest of their positions. Views with a higher position
-// repeat changes that they have applied.
+// lowestOf returns where views that run together begin: at the lowest of the views' positions. Views with a higher
+// position repeat changes that they have applied.
 func lowestOf(views []*replicator.View, begin []replicator.Checkpoint) replicator.Standing {
 	lowest := replicator.Standing{Position: begin[0].Position}
 	fill := map[string]replicator.Progress{}

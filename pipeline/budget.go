@@ -57,8 +57,8 @@ func (b *budget) take(ctx context.Context, n int64) error {
 // nothing else is in flight. The caller holds b.mu.
 func (b *budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.window.bytes() }
 
-// merged records that n of a lane's latest changes merged with a pending one. The number of these latest changes is of.
-// The share of changes that merge decides how many bytes in flight are useful.
+// merged records a number of a lane's latest changes (of), n of which merged with pending changes. The share of changes
+// that merge decides how many bytes in flight are useful.
 func (b *budget) merged(n, of int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,7 +22,7 @@ func newCellIndex() cellIndex {
 	return cellIndex{seed: maphash.MakeSeed(), lists: make([]*pending, fewestLists)}
 }
 
-// list returns the list for a hash. It may also contain cells with other hashes.
+// list returns the list for a hash. The list may also contain cells with other hashes.
 func (x *cellIndex) list(hash uint64) **pending { return &x.lists[hash&uint64(len(x.lists)-1)] }
 
 // find returns the pending change of a cell, or nil, and the cell's hash.

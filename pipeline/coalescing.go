@@ -45,7 +45,8 @@ func (c *coalescing) took(bytes int64) {
 // bytes is the useful number of bytes in flight.
 func (c *coalescing) bytes() int64 { return min(c.total, c.changes*c.mean) }
 
-// merged records a number of changes (of), n of which merged with pending ones. After enough changes it decides again.
+// merged records a number of changes (of), n of which merged with pending changes. After enough changes, merged decides
+// again how many changes may be in flight.
 func (c *coalescing) merged(n, of int) {
 	c.joined, c.seen = c.joined+n, c.seen+of
 	if c.seen < judged {

@@ -48,8 +48,8 @@ func (c *company) any(views viewSet) bool {
 	return slices.ContainsFunc(views, func(v *replicator.View) bool { return c.has(v.Name) })
 }
 
-// pace is the time until the next mark. If another program maintains the views, too, the time varies. If both marked in
-// step, one program would always be first, and would never see the other's mark.
+// pace is the time until the next mark. If another program maintains the views, too, the time varies. If both programs
+// marked in step, one program would always be first, and would never see the other's mark.
 func (s *saver) pace() time.Duration {
 	if !s.company.any(s.views) {
 		return s.cfg.Interval

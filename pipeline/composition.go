@@ -18,7 +18,7 @@ type composition struct {
 	running  sync.WaitGroup
 }
 
-// newRun makes a run of views from their checkpoints, without launching it.
+// newRun makes a run of views that begins at the views' checkpoints. It doesn't launch the run.
 func (c *composition) newRun(views viewSet, from []replicator.Checkpoint) (*run, error) {
 	evaluator, err := c.cfg.Compile(views)
 	if err != nil {
@@ -65,8 +65,8 @@ func (c *composition) launchAt(checkpoints []replicator.Checkpoint) error {
 	return err
 }
 
-// behind returns the views that begin before the farthest position of all. They disagree with the farthest view until
-// the run has passed the farthest position.
+// behind returns the views that begin before the farthest position of all views. The returned views disagree with the
+// farthest view until the run has passed the farthest position.
 func behind(views viewSet, at []replicator.Checkpoint) (late viewSet) {
 	farthest := slices.MaxFunc(at, func(a, b replicator.Checkpoint) int {
 		return cmp.Compare(a.Position.Order, b.Position.Order)
@@ -107,7 +107,7 @@ func (c *composition) end(ctx context.Context, r *run) error {
 	}
 }
 
-// supersede replaces an ended run by others and launches them.
+// supersede replaces an ended run by other runs and launches these.
 func (c *composition) supersede(old *run, by ...*run) {
 	c.follow(old, by...)
 	c.runs.replace(old, by...)
@@ -116,7 +116,7 @@ func (c *composition) supersede(old *run, by ...*run) {
 	}
 }
 
-// goOn replaces an ended run by a run of the given views from their checkpoints. If there are no views, it only removes
+// goOn replaces an ended run by a run of the given views from their checkpoints. If no views are given, it only removes
 // the ended run.
 func (c *composition) goOn(old *run, views viewSet, from []replicator.Checkpoint) error {
 	if len(views) == 0 {
@@ -151,8 +151,8 @@ func (c *composition) follow(old *run, by ...*run) {
 	}
 }
 
-// takeOut ends the runs that have any of the views, and restarts them with their other views. It returns the
-// checkpoints of the views.
+// takeOut ends the runs that have any of the given views, and runs the other views of these runs again. It returns the
+// checkpoints of the given views.
 func (c *composition) takeOut(ctx context.Context, views []*replicator.View) ([]replicator.Checkpoint, error) {
 	var out []replicator.Checkpoint
 	for _, r := range c.runs.all() {
@@ -251,11 +251,11 @@ func (c *composition) join(ctx context.Context) error {
 }
 
 // near is how far apart in the log (in bytes of binlog) the positions of views may be for the views to start together.
-// All of them start at the lowest position, so views with a higher one repeat changes that they have applied.
+// All views start at the lowest position, so views with a higher position repeat changes that they have applied.
 const near = 16 << 20
 
-// together groups checkpoints whose views can run together. Their positions are similar, and they are all filled or all
-// in the same fill.
+// together groups checkpoints whose views can run together. The positions in a group are similar, and its views are all
+// filled or all in the same fill.
 func together(checkpoints []replicator.Checkpoint) [][]replicator.Checkpoint {
 	ordered := slices.Clone(checkpoints)
 	slices.SortStableFunc(ordered, func(a, b replicator.Checkpoint) int {

@@ -18,7 +18,7 @@ type Config struct {
 	Views   []*replicator.View
 	Compile func(views []*replicator.View) (replicator.Evaluator, error)
 
-	// Feeds reports whether the configuration has a source of that name. nil: it has every source.
+	// Feeds reports whether the configuration has a source of that name. nil: the configuration has every source.
 	Feeds func(source string) bool
 
 	// SourceOf returns the source for views that run together. The rows of that source have only the columns that these
@@ -40,15 +40,15 @@ type Config struct {
 	Rate     int           // most rows a second that a fill scans; 0: no limit
 	Deleted  time.Duration // how long deleted cells are remembered, if the sink can forget them; 0: forever
 
-	// SavesIdle saves a moved position each interval, even without changes for these views. It must be off if the store
-	// is in the source itself, because each save would move the position again.
+	// SavesIdle saves a moved position each interval, even without changes for these views. It must be false if the
+	// store is in the source itself, because each save would move the position again.
 	SavesIdle bool
 
-	// Starters are the pipelines that begin at the same time as this one; nil: none.
+	// Starters are the pipelines that begin at the same time as this pipeline; nil: none.
 	Starters *Starters
 
-	// Paused are the names of views that are paused from the start. They were paused when a new configuration was
-	// loaded, and loading it must not resume them.
+	// Paused are the names of views that are paused from the start. The views were paused when a new configuration was
+	// loaded, and loading a configuration must not resume views.
 	Paused []string
 
 	// LastShown is the result of Pipeline.Shown of an earlier pipeline with the same source. With it, the lag keeps

@@ -38,7 +38,7 @@ func (d *definitions) current(ctx context.Context, views []*replicator.View) ([]
 }
 
 // update sets the views' fingerprints to the present definitions of their tables. If the sink or the store has an
-// equivalent fingerprint, update uses that one.
+// equivalent fingerprint, update sets that fingerprint.
 func (d *definitions) update(ctx context.Context, views []*replicator.View, known *remembered) error {
 	now, err := d.current(ctx, views)
 	if err != nil {

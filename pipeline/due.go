@@ -72,8 +72,8 @@ func (d *due) begin(ctx context.Context) error {
 	return nil
 }
 
-// rebuild begins to rebuild views in one scan. If one of them can't be rebuilt, each view gets its own scan. It returns
-// the errors, by view.
+// rebuild begins to rebuild views in one scan. If one of the views can't be rebuilt, each view gets its own scan. The
+// result is the errors, by view.
 func (d *due) rebuild(ctx context.Context, views []string) map[string]error {
 	refused := map[string]error{}
 	if len(views) == 0 {
@@ -91,7 +91,7 @@ func (d *due) rebuild(ctx context.Context, views []string) map[string]error {
 }
 
 // resume continues rebuilds that a crash or a stop interrupted. If a shadow has a checkpoint and no mark, it was
-// swapped in before its checkpoint could be removed, so resume completes that.
+// swapped in before its checkpoint could be removed. Then resume completes the swap.
 func (d *due) resume(ctx context.Context) error {
 	shadower, ok := d.cfg.Sink.(replicator.Shadower)
 	if !ok {
@@ -161,8 +161,8 @@ func (d *due) dropLeft(ctx context.Context, saved []replicator.Checkpoint) error
 	return nil
 }
 
-// findRedefined schedules the rebuild of views whose tables were redefined while they ran, if their on_change says so.
-// The others stay failed until the operator acts.
+// findRedefined schedules the rebuild of views whose tables were redefined while the views ran, if on_change says so.
+// The other redefined views stay failed until the operator acts.
 func (d *due) findRedefined(ctx context.Context) {
 	var candidates []*replicator.View
 	for _, r := range d.runs.all() {

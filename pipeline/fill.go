@@ -22,7 +22,7 @@ type filler struct {
 	sweeper *sweeper
 }
 
-// fill completes the fill, and reports whether there was one.
+// fill completes the views' fill, and reports whether there was a fill.
 func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 	if err := f.reachStart(ctx); err != nil {
 		return false, err
@@ -91,8 +91,8 @@ func (f *filler) mostRows() int {
 	return chunkRows
 }
 
-// scan puts all rows of a table, chunk by chunk, from the saved progress on. The lanes apply a chunk while the next one
-// is read. The progress includes only chunks that are applied.
+// scan puts all rows of a table, chunk by chunk, from the saved progress on. The lanes apply a chunk while scan reads
+// the next chunk. The progress includes only chunks that are applied.
 func (f *filler) scan(ctx context.Context, table string) error {
 	columns := f.views.columns(table)
 	progress := f.progress.current().Fill[table]

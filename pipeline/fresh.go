@@ -23,7 +23,7 @@ import (
 type fresh struct{ since time.Time }
 
 // freshPages limits the search for cells of this source, because reading the log waits for the search. If other sources
-// have filled more pages of the target than that, the target is swept after the fill.
+// have filled more pages of the target than freshPages, the target is swept after the fill.
 const freshPages = 1000
 
 // Starters are pipelines that begin at the same time and fill the same target. Each waits until the others have

@@ -50,7 +50,7 @@ func dropOfShadow(ctx context.Context, store replicator.Store, v *replicator.Vie
 	return err
 }
 
-// lettersAtOnce is how many bytes of dead letters are read before they are recorded.
+// lettersAtOnce is how many bytes of dead letters are recorded at once.
 const lettersAtOnce = 1 << 20
 
 // takeLetters records the dead letters of a view's shadow as the view's own. It returns the ids of the view's obsolete

@@ -52,7 +52,7 @@ func (in *intake) put(ctx context.Context, row *replicator.Row) error {
 	})
 }
 
-// look re-reads cells: the source's present rows replace the sink's contributions. It returns when these and all
+// look re-reads cells: the source's present rows replace the sink's contributions. It returns when the re-reads and all
 // earlier changes are applied. It fails if the session ends first.
 func (in *intake) look(ctx context.Context, cells []replicator.Cell) error {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -70,7 +70,7 @@ func (s *session) passed() bool {
 	return s.reach.asked.Load() != 0 && s.lanes.low() >= s.reach.first.Load()
 }
 
-// lag is the age of the oldest committed change that the views don't show yet; false if it is unknown.
+// lag is the age of the oldest committed change that the views don't show yet; false if the age is unknown.
 func (s *session) lag() (time.Duration, bool) {
 	at, caughtUp, known := s.shown()
 	if !known || caughtUp && time.Since(at) < s.answers() {
@@ -119,7 +119,7 @@ func (n *shown) of(views []*replicator.View) map[string]time.Time {
 	return at
 }
 
-// remember records up to when the views of an ending session show everything.
+// remember records the time up to which the views of an ending session show everything.
 func (n *shown) remember(s *session) {
 	at, _, known := s.shown()
 	if !known {
@@ -128,8 +128,8 @@ func (n *shown) remember(s *session) {
 	n.each(s.views, func(name string) { n.at[name] = at })
 }
 
-// recall reads from the store up to when views showed everything in an earlier process. It does nothing for a partition
-// of a topic, because another member of the group may have had the partition since.
+// recall reads from the store the time up to which views showed everything in an earlier process. It does nothing for a
+// partition of a topic, because another member of the group may have had the partition since.
 func (n *shown) recall(ctx context.Context, cfg *Config) error {
 	if cfg.changelog() != nil {
 		return nil
@@ -171,8 +171,9 @@ func (n *shown) start() {
 	n.began = time.Now()
 }
 
-// lag returns the lag of a view without a session: the time since the view last showed everything. If it has not shown
-// everything since the start, the lag is at least the time since the start. It is nil if the view may show everything.
+// lag returns the lag of a view without a session: the time since the view last showed everything. If the view has not
+// shown everything since the start, the lag is at least the time since the start. The lag is nil if the view may show
+// everything.
 func (n *shown) lag(st *replicator.ViewStatus) *float64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -225,7 +226,7 @@ func (n *shown) goneCells(v *replicator.View) *int64 {
 	return nil
 }
 
-// checkpointAge is the number of seconds since all progress of a view was saved. If that has not happened since the
+// checkpointAge is the number of seconds since all progress of a view was saved. If no save has happened since the
 // start, it is the time since the start. Otherwise a view that never starts would look as if it had just been saved.
 func (n *shown) checkpointAge(v *replicator.View) float64 {
 	n.mu.Lock()

@@ -40,12 +40,13 @@ type pending struct {
 	first uint64 // the value of lane.added when the cell became pending, including the cell's first change
 
 	// deleted and deletedAt are set by a change after which the cell must be re-read: a delete of a version that may be
-	// the newest, or a change without its row. deleted is the highest such version (NoVersion: none), deletedAt the log
-	// position of the latest such change.
+	// the newest, or a change without its row. deleted is the highest version of these changes (NoVersion: there is no
+	// such change). deletedAt is the log position of the latest of these changes.
 	deleted   int64
 	deletedAt int64
 
-	// goneAt is the position of a delete after which the cell has no row, in a table with one row per cell; 0: none.
+	// goneAt is the log position of a delete after which the cell has no row, in a table with one row per cell. 0: no
+	// change was such a delete.
 	goneAt int64
 
 	found *found // another replicator's last re-read of the cell, from a Changelog's record; nil: none
@@ -192,7 +193,7 @@ func reread(c replicator.Cell, order int64, at time.Time) *replicator.Change {
 	}
 }
 
-// take makes the oldest batch the one in flight and returns it; nil if nothing is pending.
+// take makes the oldest batch the batch in flight and returns that batch; nil if nothing is pending.
 func (l *lane) take() []pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,7 +224,7 @@ func (l *lane) landed() {
 	l.waiters = kept
 }
 
-// oldest is the oldest change that is not applied yet; nil if there is none. The caller holds l.mu.
+// oldest is the oldest change that is not applied yet; nil if all changes are applied. The caller holds l.mu.
 func (l *lane) oldest() *pending {
 	if len(l.flying) > 0 {
 		return &l.flying[0]
@@ -242,8 +243,9 @@ func (l *lane) low(committed int64) int64 {
 	return committed
 }
 
-// since is the commit time of the oldest pending change; zero if there is none. Rows of a scan don't count. A log's
-// changes are roughly in the order of their times, so the first change that has a time is returned.
+// since is the commit time of the oldest change that is not applied yet; zero if all changes are applied. Rows of a
+// scan don't count. A log's changes are roughly in the order of their times, so since returns the first time that it
+// finds.
 func (l *lane) since() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

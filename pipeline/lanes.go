@@ -18,7 +18,7 @@ type lanes struct {
 	referring *lane
 }
 
-// add makes a change pending in the lane of its key; size was taken from the budget.
+// add makes a change pending in the lane of the change's key. The caller took size from the budget.
 func (ls *lanes) add(c *replicator.Change, size int64) {
 	ls.shares[c.Cell.Key.Partition()%len(ls.shares)].add(c, size)
 }
@@ -36,7 +36,7 @@ func (ls *lanes) low() int64 {
 	return low
 }
 
-// since is the commit time of the oldest change that is not applied yet; zero if there is none.
+// since is the commit time of the oldest change that is not applied yet; zero if all changes are applied.
 func (ls *lanes) since() (at time.Time) {
 	for _, l := range ls.all() {
 		at = earlier(at, l.since())
@@ -47,7 +47,7 @@ func (ls *lanes) since() (at time.Time) {
 // applied returns a function that waits until everything that was added so far has been applied.
 func (ls *lanes) applied() func(ctx context.Context) error { return appliedBy(ls.all()) }
 
-// appliedBy returns a function that waits until some lanes have applied everything that they were given so far.
+// appliedBy returns a function that waits until the given lanes have applied everything that was added to them so far.
 func appliedBy(some []*lane) func(ctx context.Context) error {
 	var all []<-chan struct{}
 	for _, l := range some {

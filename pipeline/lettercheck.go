@@ -66,8 +66,9 @@ func (l *letters) compareView(ctx context.Context, view int) error {
 	return l.lookAtUnknown(ctx, v, buried)
 }
 
-// withoutLetters returns the cells for which the store has no letter; all of them are dead in the sink. The lanes may
-// have recorded letters since the store was listed, or be about to, so the store is asked again.
+// withoutLetters returns those of the given cells for which the store has no letter. All given cells are dead in the
+// sink. The lanes may have recorded letters since the store was listed, or be about to record some, so the store is
+// asked again.
 func (l *letters) withoutLetters(
 	ctx context.Context, v *replicator.View, cells []replicator.Cell,
 ) ([]replicator.Cell, error) {
@@ -93,8 +94,8 @@ func (l *letters) withoutLetters(
 // comparedAtOnce is how many cells are listed, and re-read, together.
 const comparedAtOnce = 500
 
-// of returns the cells of this source that have letters in the store. Each value is false: compareView sets it if the
-// sink also has the cell as dead.
+// of returns the cells of this source that have letters in the store. Each value is false. compareView sets the value
+// to true if the cell is dead in the sink, too.
 func (l *letters) of(ctx context.Context, v *replicator.View) (map[replicator.Cell]bool, error) {
 	p := l.cfg
 	counts, err := p.Store.Count(ctx)
@@ -113,8 +114,8 @@ func (l *letters) of(ctx context.Context, v *replicator.View) (map[replicator.Ce
 	return cells, nil
 }
 
-// lookAtUnknown re-reads the cells whose letters the sink doesn't confirm: the cells may be gone from the source, or
-// have been applied since. It clears the letters of cells that no longer feed the view.
+// lookAtUnknown re-reads the cells that have letters and are not dead in the sink: they may be gone from the source, or
+// may have been applied since the letter. It clears the letters of cells that no longer feed the view.
 func (l *letters) lookAtUnknown(ctx context.Context, v *replicator.View, buried map[replicator.Cell]bool) error {
 	var doubtful, unfed []replicator.Cell
 	for c, known := range buried {

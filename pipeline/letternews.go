@@ -9,8 +9,8 @@ import (
 	"replicator"
 )
 
-// letterNews logs dead letters: the first of a kind at once, then once a minute the number of further ones. The next
-// letter of a kind that did not occur for a minute is logged at once again. A mutex guards it.
+// letterNews logs dead letters: the first letter of a kind at once, then once a minute the number of further letters.
+// If a kind did not occur for a minute, its next letter is logged at once again. A mutex guards letterNews.
 type letterNews struct {
 	cfg  *Config
 	mu   sync.Mutex
@@ -33,7 +33,7 @@ func newLetterNews(cfg *Config) *letterNews {
 
 const tellLettersEach = time.Minute
 
-// add counts a dead letter. Its contents must not be logged.
+// add counts a dead letter, and logs it if it is the first of its kind. The letter's contents must not be logged.
 func (n *letterNews) add(view, by string, l replicator.DeadLetter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -157,8 +157,8 @@ func (l *letters) applyAgain(ctx context.Context, ops []replicator.Op) (replicat
 	return outcome, err
 }
 
-// applyClaimed applies values again that the sink rejected because another shard has a row of that key. The other row
-// may have been deleted before the letter was saved. Then no other call would clear the letter.
+// applyClaimed applies values again that the sink rejected because another shard has a row of the same key. The other
+// shard's row may have been deleted before the letter was saved. Then no other call would clear the letter.
 func (l *letters) applyClaimed(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
 	var again []replicator.Op
 	var last int                         // the index in ops of the last op of again

@@ -34,8 +34,8 @@ func (n *notes) addTo(c *replicator.Checkpoint) {
 	c.Swapped, c.Letters = n.swapped[c.View], n.letters[c.View]
 }
 
-// lastSwap returns the latest position after which a view must be compared with the source, to be included in a mark.
-// One mark serves all views, so if the store is lost, a view may be compared needlessly.
+// lastSwap returns, for a mark, the latest log position after which a view must be compared with the source. One mark
+// serves all views, so if the store is lost, a view may be compared needlessly.
 func (n *notes) lastSwap() (last int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,7 +53,7 @@ func (n *notes) changed() bool {
 }
 
 // setSwapped records that views must be compared with the source, because of an event at a log position. It reports
-// whether that is new for any of the views.
+// whether any of the views had no pending comparison yet.
 func (n *notes) setSwapped(views viewSet, order int64) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -65,7 +65,7 @@ func (n *notes) setSwapped(views viewSet, order int64) (news bool) {
 }
 
 // setEvicted records that views must be compared with the source, because their sink lost data while they were at a log
-// position. A comparison in progress doesn't count: the sink may have lost what it has already compared.
+// position. A comparison in progress doesn't count: the sink may have lost data that was already compared.
 func (n *notes) setEvicted(views viewSet, order int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 // transactions that the mark does not include. A process that has not registered an epoch yet, and a rebuild, take over
 // at once, because an operator started them.
 
-// standstill is the longest time that a running replicator's mark stays unchanged while there is more to include.
+// standstill is the longest time that a running replicator's mark stays unchanged while its source has new changes.
 const standstill = idleMark + 10*time.Second
 
 // rival is another replicator that reads another server and has taken over a view.
@@ -42,7 +42,8 @@ func (s *shared) register(at replicator.Position) {
 	}
 }
 
-// above collects, before a session, marks that are above a run's views: in a higher epoch, or farther in the same one.
+// above collects, before a session, marks that are above a run's views: in a higher epoch, or farther in the views'
+// epoch.
 type above struct {
 	*run
 	mark replicator.Position // the highest mark whose epoch is above the epoch of its view; zero: there is none

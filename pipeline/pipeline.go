@@ -34,11 +34,12 @@ type shared struct {
 	news     *letterNews
 	company  *company
 
-	// registered is one more than the highest epoch that this process has registered in the sink; 0: none.
+	// registered is one more than the highest epoch that this process has registered in the sink. 0: it registered no
+	// epoch.
 	registered atomic.Int64
 }
 
-// runOf returns a view's run; nil if it has none.
+// runOf returns a view's run; nil if the view has no run.
 func (s *shared) runOf(view string) *run {
 	for _, r := range s.runs.all() {
 		if slices.Contains(r.views.names(), view) {
@@ -48,8 +49,8 @@ func (s *shared) runOf(view string) *run {
 	return nil
 }
 
-// main returns the run that the others join: the healthy, filled run with the most live views (not shadows); nil if
-// there is none.
+// main returns the run that other runs join: the healthy, filled run with the most live views (not shadows). It returns
+// nil if no run is healthy and filled.
 func (s *shared) main() (main *run) {
 	most := 0
 	for _, r := range s.runs.all() {
@@ -60,7 +61,7 @@ func (s *shared) main() (main *run) {
 	return main
 }
 
-// rebuildOf returns the rebuild of a view; nil if there is none.
+// rebuildOf returns the rebuild of a view; nil if the view is not being rebuilt.
 func (s *shared) rebuildOf(view string) *rebuild {
 	for _, b := range s.rebuilds.all() {
 		if slices.Contains(b.views.names(), view) {
@@ -175,7 +176,7 @@ func (p *Pipeline) Swapped() map[string]int64 {
 	for _, r := range p.runs.all() {
 		r.notes.addSwaps(all)
 	}
-	// Leave out shadows: they are filled again, or compared once they are swapped in.
+	// Leave out shadows: a shadow is filled again, or compared once it is swapped in.
 	maps.DeleteFunc(all, func(view string, _ int64) bool { return !p.Keeps(view) })
 	return all
 }
@@ -187,8 +188,8 @@ func (p *Pipeline) Compared(view string, at int64) {
 	}
 }
 
-// sessionOf returns a view's run and its open session; each is nil if there is none yet. If the view can't run before
-// it is rebuilt, and the rebuild has failed, sessionOf returns that error.
+// sessionOf returns a view's run and its open session; each is nil if it does not exist yet. If the view can't run
+// before it is rebuilt, and the rebuild has failed, sessionOf returns the rebuild's error.
 func (p *Pipeline) sessionOf(view string) (*run, *session, error) {
 	if err := p.stopped.reason(view); replicator.IsFatal(err) {
 		return nil, nil, err

@@ -43,7 +43,7 @@ func (r *remembered) refills(view, where string) {
 	r.refilled[where] = append(r.refilled[where], view)
 }
 
-// of returns the checkpoint and the mark of a view; each is nil if there is none.
+// of returns the checkpoint and the mark of a view; each is nil if it does not exist.
 func (r *remembered) of(view string) (c *replicator.Checkpoint, m *replicator.Mark) {
 	i := slices.IndexFunc(r.saved, func(c replicator.Checkpoint) bool { return c.View == view && c.Source == r.source })
 	if i >= 0 {
@@ -260,7 +260,7 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 	}
 	switch {
 	case changed && sameMark && marked(m):
-		// A rebuild was swapped in, or a fill had begun, and the program ended before it could save that.
+		// A rebuild was swapped in, or a fill had begun, and the program ended before it could save the new checkpoint.
 		return atMark(), nil
 	case changed && v.OnChange == "rebuild" && m != nil && p.cfg.swaps():
 		return nil, errChanged // the view's old contents stay until the new contents are filled
@@ -413,8 +413,8 @@ func (p *planner) fill(
 	return c, remedy.Named(ofPosition(err), viewSet(p.cfg.Views).words()) // the obstacle may concern any of the views
 }
 
-// chooseAgain moves the beginning of a view that was never marked to the epoch that the sink's marks require. Another
-// replicator that reads another server may have begun the view meanwhile.
+// chooseAgain moves the beginning of a view that was never marked to the epoch that the sink's marks require. Since the
+// beginning was chosen, another replicator that reads another server may have begun the view.
 func (p *planner) chooseAgain(
 	ctx context.Context, c *replicator.Checkpoint, m *replicator.Mark, known *remembered,
 ) error {
@@ -467,8 +467,8 @@ func ofPosition(err error) error {
 	return err
 }
 
-// nextEpoch returns the epoch of a fill that begins now. Epochs are clock times, but a new one is above all known ones,
-// because the clock may have been set back.
+// nextEpoch returns the epoch of a fill that begins now. Epochs are clock times. But a new epoch is above all known
+// epochs, even if the clock was set back.
 func (p *planner) nextEpoch() int64 {
 	for {
 		last := p.epoch.Load()

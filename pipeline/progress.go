@@ -8,8 +8,8 @@ import (
 	"replicator"
 )
 
-// progress is the progress of a run's views. It outlives sessions. Its mutex guards it: the run's goroutine and those
-// of its session write it, any goroutine may read it.
+// progress is the progress of a run's views. It outlives sessions. A mutex guards it: the goroutines of the run and of
+// its session write it, any goroutine may read it.
 type progress struct {
 	views viewSet
 
@@ -30,7 +30,7 @@ func newProgress(views viewSet, from []replicator.Checkpoint) *progress {
 	return p
 }
 
-// restart sets where the views' next session begins. The source's log must contain those positions and proofs.
+// restart sets where the views' next session begins. The source's log must contain the positions of at, and proofs.
 func (p *progress) restart(at []replicator.Checkpoint, proofs ...replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,8 +59,8 @@ func (p *progress) moveTo(at replicator.Position) {
 	p.now.Position = at
 }
 
-// positions returns the positions from which a session begins. The reader starts at the earliest one, in the latest
-// epoch, and checks that the log contains everything that was read beyond them.
+// positions returns the positions from which a session begins. The reader starts at the earliest of these positions, in
+// the latest epoch. It checks that the log contains everything that was read beyond the positions.
 func (p *progress) positions() (at []replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,8 +75,8 @@ func (p *progress) positions() (at []replicator.Position) {
 	return append(at, p.proofs...)
 }
 
-// readTo records how far a session has read. Some of those changes may be in the sink, wherever the next session
-// begins.
+// readTo records how far a session has read the log. Some of the changes up to there may be in the sink, wherever the
+// next session begins.
 func (p *progress) readTo(at replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +91,7 @@ func (p *progress) readBeyond(c replicator.Checkpoint) replicator.Position {
 	return p.read
 }
 
-// later returns the later of two positions, and the second of equal ones.
+// later returns the later of two positions. If they are equal, it returns the second.
 func later(a, b replicator.Position) replicator.Position {
 	if b.IsZero() || a.Order > b.Order {
 		return a

@@ -9,8 +9,8 @@ import (
 	"replicator"
 )
 
-// rebuild is a rebuild in progress. Once it is listed, only settleAt changes, which belongs to the supervisor's
-// goroutine. Any other change replaces the whole rebuild in the list.
+// rebuild is a rebuild in progress. Once a rebuild is in the list, only its settleAt changes, which belongs to the
+// supervisor's goroutine. Any other change replaces the whole rebuild in the list.
 type rebuild struct {
 	views   viewSet
 	shadows viewSet // empty: the rebuild is in place
@@ -71,13 +71,13 @@ func (b *rebuild) failed(reason error) {
 	}
 }
 
-// stuck reports whether a rebuild can't continue until the operator acts, so that another one may replace it.
+// stuck reports whether a rebuild can't continue until the operator acts, so that another rebuild may replace it.
 func (b *rebuild) stuck() bool {
 	state, _ := b.run.trouble()
 	return b.unsettled == nil && (state == replicator.StateFailed || replicator.IsFatal(b.err))
 }
 
-// rebuilder begins rebuilds, and abandons those that can't continue. Only the supervisor's goroutine uses it.
+// rebuilder begins rebuilds, and abandons rebuilds that can't continue. Only the supervisor's goroutine uses it.
 type rebuilder struct {
 	*shared
 	composition *composition
@@ -317,8 +317,8 @@ func (r *rebuilder) knownPositions(ctx context.Context) ([]replicator.Position, 
 	return at, nil
 }
 
-// redefine gives views with redefined tables their new fingerprints. It takes the views out of their runs, which can't
-// continue. The views show as failed until they are rebuilt.
+// redefine gives views with redefined tables their new fingerprints. It takes the views out of their runs, because with
+// these views the runs can't continue. The views show as failed until they are rebuilt.
 func (r *rebuilder) redefine(ctx context.Context, views []*replicator.View) error {
 	now, err := r.planner.definitions.current(ctx, views)
 	if err != nil {

@@ -38,8 +38,8 @@ type referring struct {
 	found atomic.Int64 // cells found for the current batch; 0: there is no batch
 }
 
-// run re-reads referring cells until ctx is done, or unread is closed and nothing is left. Once stop is done, it leaves
-// the rest to the next session.
+// run re-reads referring cells until ctx is done, or until unread is closed and no reference is left. Once stop is
+// done, it leaves the remaining references to the next session.
 func (r *referring) run(ctx, stop context.Context, unread <-chan struct{}) error {
 	r.stop = stop
 	if err := r.lane.run(ctx, unread); !errors.Is(err, errStopped) {
@@ -63,11 +63,11 @@ func (r *referring) add(ctx context.Context, ref *replicator.Reference) error {
 	return nil
 }
 
-// referencesAtOnce is how many references of one lookup are asked about together.
+// referencesAtOnce is how many references of one lookup a single query asks about.
 const referencesAtOnce = 64
 
-// apply re-reads all cells that some references concern. Most references concern few cells, so many are asked about
-// together. If they concern more than a page of cells, each reference is processed separately.
+// apply re-reads all cells that the references of a batch concern. Most references concern few cells, so one query asks
+// about many references. If these concern more than a page of cells, each reference is processed separately.
 func (r *referring) apply(ctx context.Context, batch []pending) error {
 	defer r.found.Store(0)
 	size := int64(0)

@@ -48,11 +48,11 @@ type group struct {
 
 	forgetting *forgetting
 
-	late   viewSet     // views that joined the others, and may disagree with them until all have caught up
+	late   viewSet     // views that joined the run's other views, and may disagree with these until all have caught up
 	agreed atomic.Bool // the late views agree with the others
 
 	// blank: the views began at a log position in this session, had no contents before, and have seen no change yet, so
-	// they are empty. The opener of the session sets it; after that, only the reader's goroutine uses it.
+	// they are empty. The goroutine that opens the session sets blank; after that, only the reader's goroutine uses it.
 	blank bool
 
 	// searched: an earlier session has begun, so the target may hold what that session applied (see sweeper.begin).
@@ -328,7 +328,7 @@ func (r *run) redefined() bool {
 	return errors.Is(err, replicator.ErrRedefined)
 }
 
-// part requests that the run be ended, and each group of its views be run separately.
+// part asks the supervisor to end the run, and to run each group of its views separately.
 func (r *run) part(groups [][]*replicator.View) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

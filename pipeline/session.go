@@ -37,7 +37,7 @@ type session struct {
 // errStopped ends a session that was asked to stop.
 var errStopped = errors.New("stopped")
 
-// errRenewed ends a session that a new one replaces.
+// errRenewed ends a session that a new session replaces.
 var errRenewed = errors.New("renewed")
 
 // openSession opens target and reader at the run's position. Before anything is applied, it makes the known progress
@@ -148,7 +148,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	start(&saver, func() error { return s.saver.run(ctx, intake, endIntake, saved) })
 
 	feeders.Wait()
-	// Phase two of the end: no more changes come in, and pending ones are applied within the drain time.
+	// Phase two of the end: no more changes come in, and the pending changes are applied within the drain time.
 	limit := s.cfg.Drain
 	timer := time.AfterFunc(limit, func() { fail(fmt.Errorf("changes in flight were not applied within %s", limit)) })
 	close(unread) // in this order, because draining referring may add work to spellings, and both add work to the lanes
@@ -191,7 +191,7 @@ func (s *session) read(ctx context.Context) error {
 	return fmt.Errorf("reading the source: %w", err)
 }
 
-// fill runs a fill to its end, if there is one, and saves the result.
+// fill runs the views' fill to its end, if the views are being filled, and saves the result.
 func (s *session) fill(ctx context.Context) error {
 	ended, err := s.filler.fill(ctx)
 	if err != nil || !ended {

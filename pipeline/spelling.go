@@ -48,7 +48,7 @@ func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 // keyOverhead is the approximate memory of a key that waits for its lookup.
 const keyOverhead = 200
 
-// apply asks the source for other variants of keys, and re-reads all of them if there are any.
+// apply asks the source for other variants of keys. If a key has other variants, apply re-reads all variants.
 func (s *spellings) apply(ctx context.Context, batch []pending) error {
 	keys := map[string][]replicator.Key{}
 	size := int64(0)

@@ -103,7 +103,7 @@ func (r *run) isApart() bool {
 	return slices.ContainsFunc(r.runs.all(), func(other *run) bool { return other != r && len(other.views.live()) > 0 })
 }
 
-// agrees reports whether views that joined the others agree with them.
+// agrees reports whether the views that joined the run late agree with the run's other views.
 func (r *run) agrees() bool {
 	if s := r.current(); s != nil && s.passed() {
 		r.agreed.Store(true)

@@ -67,7 +67,7 @@ func (s *stopped) move(to replicator.Checkpoint) bool {
 	return paused
 }
 
-// pausedAt returns where a paused view continues; false if it is not paused.
+// pausedAt returns where a paused view continues. It returns false if the view is not paused.
 func (s *stopped) pausedAt(v *replicator.View) (replicator.Position, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *stopped) isPaused(v *replicator.View) bool {
 	return paused
 }
 
-// setFailed sets why a view doesn't run; nil: it has no error.
+// setFailed sets the error because of which a view doesn't run. nil: the view has no error.
 func (s *stopped) setFailed(view string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -233,8 +233,8 @@ func (s *swapper) settled(ctx context.Context, views viewSet, shadows []replicat
 	return err
 }
 
-// takeOver makes the shadows' dead letters the live views' own. It saves no checkpoints: until the next session does,
-// the sink's marks say where the views continue.
+// takeOver makes the shadows' dead letters the live views' own. It saves no checkpoints: until the next session saves
+// some, the sink's marks say where the views continue.
 func (s *swapper) takeOver(ctx context.Context, views viewSet) error {
 	for _, v := range views {
 		if err := inherit(ctx, s.cfg.Store, v); err != nil {

@@ -87,7 +87,7 @@ func (s *sweeper) ours(cells []replicator.Cell) []replicator.Cell {
 }
 
 // lacksAtOnce is about how many cells a Changelog is asked about at once. Each call may read the whole log, so a call
-// per page would read it as often as the target has pages.
+// per page would read the log as often as the target has pages.
 const lacksAtOnce = 100_000
 
 // outdated returns a page of the cells that the fill did not confirm. A Changelog has the same log positions whenever

@@ -54,7 +54,7 @@ func (vs viewSet) fedBy(table string) (of viewSet) {
 	return of
 }
 
-// reading returns the views that read a table: the table's cells feed them, or they join its rows.
+// reading returns the views that read a table: views that the table's cells feed, and views that join its rows.
 func (vs viewSet) reading(table string) viewSet {
 	of := vs.fedBy(table)
 	for _, v := range vs {
@@ -82,7 +82,7 @@ func (vs viewSet) columns(table string) []string {
 	return columns
 }
 
-// without returns the views that are not among others.
+// without returns the views that are not in others.
 func (vs viewSet) without(others []*replicator.View) viewSet {
 	return slices.DeleteFunc(slices.Clone(vs), func(v *replicator.View) bool { return slices.Contains(others, v) })
 }

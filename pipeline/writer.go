@@ -100,7 +100,7 @@ func (b *opBatch) lists(views int) [][]replicator.Cell {
 	return b.perView
 }
 
-// empty prepares the batch for the next ops, and keeps no reference to the old ones.
+// empty prepares the batch for the next ops. It keeps no reference to the old ops.
 func (b *opBatch) empty() {
 	clear(b.ops)
 	clear(b.rows)
@@ -115,8 +115,8 @@ func (b *opBatch) empty() {
 
 // evaluate adds an op with its row's contribution.
 func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
-	// A repair also rewrites rows from the binlog, whatever the sink holds. The scan does not repair these cells,
-	// because its rows may be older and then stale.
+	// A repair also rewrites rows from the binlog, whatever the sink holds. The scan does not repair the cells of these
+	// rows, because the scan's rows may be older and then stale.
 	op.Rewrite = op.Rewrite || b.repair
 	op.Values = w.evaluator.Evaluate(op.Cell, row)
 	for _, v := range op.Values {
