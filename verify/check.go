@@ -136,7 +136,7 @@ func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicato
 	return op
 }
 
-// alone returns the view without its siblings.
+// alone returns a Together that has only the view, without its siblings.
 func (v *verifier) alone() *Together {
 	return &Together{Views: []*replicator.View{v.View}, Reader: v.Reader, Target: v.Target, Evaluator: v.Evaluator,
 		Close: func() error { return nil }}

@@ -31,8 +31,8 @@ type Options struct {
 	// orphans.
 	Shard int
 
-	// Bury durably saves letters of one view for cells that a repair finds dead. At that time, only the sink has a
-	// record of them. The letters lack their Source, which Bury must set. nil: there is no list of letters.
+	// Bury durably saves letters of one view for cells that a repair finds dead. Before the call, only the sink records
+	// that these cells are dead. The letters lack their Source, which Bury must set. nil: there is no list of letters.
 	Bury func(ctx context.Context, letters []replicator.DeadLetter) error
 
 	// Raise clears letters of another source's cells in a view, after a repair removed the row that the view showed
@@ -40,11 +40,11 @@ type Options struct {
 	Raise func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
 	// Together opens the view with its siblings, the views of its sink that are now kept up to date together with it. A
-	// repair then writes to all of them. If it is nil or returns nil, the repair writes to the view alone.
+	// repair then writes to all these views. If Together is nil or returns nil, the repair writes to the view alone.
 	Together func(ctx context.Context) (*Together, error)
 
-	// Buried reports whether a dead cell of the view has a letter. A repair retries a cell without one. nil: dead cells
-	// are left alone.
+	// Buried reports whether a dead cell of the view has a letter. A repair retries a dead cell without a letter. nil:
+	// repairs leave dead cells alone.
 	Buried func(ctx context.Context, cell replicator.Cell) (bool, error)
 
 	Listed   int     // most differences that the Result names; 0: twenty
@@ -98,7 +98,7 @@ type Result struct {
 	// the number of unrepaired cells whose states in the sink are newer than the source's rows
 	Newer int64 `json:"newer,omitempty"`
 
-	Differences []Difference `json:"differences"` // the first ones, as many as Options.Listed says
+	Differences []Difference `json:"differences"` // the first differences, at most as many as Options.Listed says
 }
 
 // Remaining is how many differences are left. A repair can't help dead cells.
@@ -122,7 +122,7 @@ const (
 	perListed = 20 // the number of keys whose listing costs as much as one check
 )
 
-// verifier is one run.
+// verifier is one run of a verification.
 type verifier struct {
 	Options
 	*Place
