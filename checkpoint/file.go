@@ -143,8 +143,8 @@ func (f *File) write(all map[place]replicator.Checkpoint) error {
 	return nil
 }
 
-// holds checks that the directory is still the one that was locked. If it was removed or replaced, another process may
-// hold the lock of the new directory, and dead letters would go to a deleted file.
+// holds checks that the directory is still the one that was locked. If that directory was removed or replaced, another
+// process may hold the lock of the new directory, and dead letters would go to a deleted file.
 func (f *File) holds() error {
 	held, err := f.lock.Stat()
 	if err != nil {
@@ -161,7 +161,7 @@ func (f *File) holds() error {
 	return nil
 }
 
-// replaceFile replaces a file. After a crash it has either its old content or the new one, completely.
+// replaceFile replaces a file. After a crash the file has either all of its old content or all of the new content.
 func replaceFile(path string, data []byte) error {
 	temporary := path + ".new" // the lock ensures that there is only one writer
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

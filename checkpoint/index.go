@@ -58,8 +58,8 @@ func (x *index) remove(id letterID) entry {
 	return e
 }
 
-// replace replaces x's contents by other's. The caller must not use other after that. The letters get new numbers,
-// because a number is never used twice.
+// replace replaces the contents of x by the contents of other, which the caller must not use any more. The letters get
+// new numbers, because a number is never used twice.
 func (x *index) replace(other *index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -121,8 +121,8 @@ func (x *index) id(view, source string, c replicator.Cell) letterID {
 	return id
 }
 
-// find returns the id as id does, and reports whether there is such a letter. Ids were once made without the source,
-// and letters from that time keep their id.
+// find returns the id that the method id returns, and reports whether there is a letter with that id. Ids were once
+// made without the source, and letters from that time keep their id.
 func (x *index) find(view, source string, c replicator.Cell) (id letterID, has bool) {
 	former := idOf(view, "", c)
 	if e, has := x.entries[former]; has && e.source == source {

@@ -175,7 +175,7 @@ func (l *letters) remove(ids []letterID) error {
 	return l.append([]line{n})
 }
 
-// append writes lines with one sync, and adds them to the index once they are durable.
+// append writes lines with one sync, and adds the lines to the index once they are durable.
 func (l *letters) append(lines []line) error {
 	if l.closed {
 		return ErrClosed
@@ -253,7 +253,7 @@ func (l *letters) compact() error {
 	return fmt.Errorf("checkpoint: compacting dead letters: %w", errors.Join(err, file.Close(), os.Remove(temporary)))
 }
 
-// copyTo writes the current letters to a new log, in order, and syncs it.
+// copyTo writes the current letters to a new log, in order, and syncs the new log.
 func (l *letters) copyTo(fresh *letters) error {
 	out := bufio.NewWriterSize(fresh.file, 1<<16)
 	put := func(number int, text []byte) error {
@@ -293,7 +293,7 @@ func (l *letters) textOf(id letterID) ([]byte, error) {
 	return text, err
 }
 
-// list yields the current letters. It reads each letter only when it yields it.
+// list yields the current letters. It reads each letter only just before yielding it.
 func (l *letters) list(view string) iter.Seq2[replicator.DeadLetter, error] {
 	return func(yield func(replicator.DeadLetter, error) bool) {
 		if l.isClosed() {

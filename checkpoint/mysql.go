@@ -82,7 +82,7 @@ const (
 	createTables
 )
 
-// connect makes a connection pool. It sends nothing yet.
+// connect makes a connection pool. It sends nothing to the server yet.
 func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 	c, err := mysqldsn.Parse(dsn)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 // ErrLocked: another process has locked the store.
 var ErrLocked = errors.New("another replicator uses these checkpoints")
 
-// ErrNoState: the store does not exist yet. Only ReadFile and ReadMySQL, and their readers, return it.
+// ErrNoState: the store does not exist yet. Only ReadFile and ReadMySQL, and the readers that they return, have this
+// error.
 var ErrNoState = errors.New("there are no checkpoints yet")
 
 // ErrClosed: the store was closed.
@@ -67,7 +68,7 @@ type place struct{ view, source string }
 
 func placeOf(c replicator.Checkpoint) place { return place{c.View, c.Source} }
 
-// sorted returns the checkpoints by view and source, the order in which stores list and write them.
+// sorted returns the checkpoints in the order in which stores list and write them: by view, then by source.
 func sorted(all map[place]replicator.Checkpoint) []replicator.Checkpoint {
 	list := make([]replicator.Checkpoint, 0, len(all))
 	for _, c := range all {

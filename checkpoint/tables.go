@@ -133,8 +133,8 @@ const (
 	mostReason = 4 << 10 // most bytes of a letter's reason
 )
 
-// bury saves a letter and returns its number. If the letter existed, REPLACE gives it a new number: it becomes the
-// newest.
+// bury saves a letter and returns its number. If the letter existed, REPLACE gives the letter a new number, so that it
+// becomes the newest letter.
 func (t tables) bury(ctx context.Context, db queryer, id letterID, d replicator.DeadLetter) (int64, error) {
 	reason, raw := strings.ToValidUTF8(d.Reason[:min(len(d.Reason), mostReason)], "�"), d.Raw
 	if len(raw) > leastPacket/2 {
@@ -188,7 +188,7 @@ func list(
 	}
 }
 
-// page reads the letters after a number. It also returns the number of the last letter.
+// page reads a page of letters, beginning after the number after. It also returns the number of the page's last letter.
 func (t tables) page(ctx context.Context, db queryer, view string, after int64) (
 	letters []replicator.DeadLetter, last int64, err error,
 ) {
