@@ -107,8 +107,8 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 	fail(w, code, err)
 }
 
-// read decodes the request's JSON into v. If that fails, read answers with the error and returns false. An empty body
-// leaves v at its zero value.
+// read decodes the request's JSON into v. If decoding fails, read answers with the error and returns false. An empty
+// body leaves v at its zero value.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	in := json.NewDecoder(r.Body)
 	in.DisallowUnknownFields()

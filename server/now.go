@@ -111,7 +111,7 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 	c.collectSources(out, gauge, oldest)
 }
 
-// collectSources collects the metrics of sources. If no source reports an age, it uses lag for the age.
+// collectSources collects the metrics of sources. If no source reports a PositionAge, it uses lag instead.
 func (c *nowCollector) collectSources(out chan<- prometheus.Metric,
 	gauge func(*prometheus.Desc, float64, ...string), lag *float64,
 ) {
@@ -144,7 +144,7 @@ func (c *nowCollector) collectSources(out chan<- prometheus.Metric,
 	}
 }
 
-// worst returns the higher of two values, or the lower one if sign is -1. nil means unknown.
+// worst returns the higher of two values, or the lower value if sign is -1. A nil value is unknown.
 func worst(a, b *float64, sign float64) *float64 {
 	if a == nil || b != nil && sign**b > sign**a {
 		return b
@@ -152,8 +152,8 @@ func worst(a, b *float64, sign float64) *float64 {
 	return a
 }
 
-// merged combines a view's status for several sources into one, because a metric has one value for each view. The lag
-// is unknown if one source's lag is unknown.
+// merged combines a view's statuses for several sources into one status, because a metric has one value for each view.
+// The lag is unknown if one source's lag is unknown.
 func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
 	var views []replicator.ViewStatus
 	at := map[string]int{}

@@ -30,10 +30,10 @@ type Controller interface {
 	// Wait returns once the views (all, if none is named) include the fence.
 	Wait(ctx context.Context, fence Fence, views []string) error
 
-	// Retry retries dead letters. It returns how many it tried and how many of these remain.
+	// Retry retries dead letters. It returns how many letters it tried and how many of these remain.
 	Retry(ctx context.Context, which Selection) (tried, left int, err error)
 
-	// Drop removes dead letters and returns their number.
+	// Drop removes dead letters and returns how many it removed.
 	Drop(ctx context.Context, which Selection) (int, error)
 
 	// LetterGroups groups the dead letters of a view ("" for all views) by their reason.
@@ -49,8 +49,8 @@ type Controller interface {
 	Pause(ctx context.Context, view string) error
 	Resume(ctx context.Context, view string) error
 
-	// Look re-reads cells from a source and replaces what a view holds for them. It returns once the new entries, or a
-	// dead letter of the cell, are durable.
+	// Look re-reads cells from a source and replaces the cells' entries in a view. It returns once each cell's new
+	// entries, or its dead letter, are durable.
 	Look(ctx context.Context, view, source string, cells []replicator.Cell) error
 }
 
@@ -69,7 +69,7 @@ type Selection struct {
 	All   bool     `json:"all,omitempty"`
 }
 
-// A Controller returns an error that wraps one of these if it can't do what was requested.
+// If a Controller can't do what was requested, its error wraps one of these errors.
 var (
 	ErrUnknown = errors.New("not known")                  // no such view or dead letter
 	ErrInvalid = errors.New("invalid request")            // such as a fence that is neither a GTID set nor FILE:POS
