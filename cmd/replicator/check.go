@@ -48,7 +48,7 @@ func check(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 	return report(out, findings, asJSON)
 }
 
-// report prints findings. It returns an error if any of them is a failure.
+// report prints findings. It returns an error if any finding is a failure.
 func report(out io.Writer, findings []replicator.Finding, asJSON bool) error {
 	failed := 0
 	type line struct {

@@ -23,7 +23,7 @@ func checkpointCommand(o *options) *cobra.Command {
 	return groupOf(cmd, checkpointShow(o), checkpointSet(o), checkpointReset(o), checkpointForget(o))
 }
 
-// groupOf adds subcommands to cmd and returns it. cmd itself only prints its help.
+// groupOf adds subcommands to cmd and returns cmd, which itself only prints its help.
 func groupOf(cmd *cobra.Command, all ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }

@@ -50,7 +50,7 @@ func main() {
 func execute(args []string) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	context.AfterFunc(ctx, cancel) // stops catching signals, so that the second one kills the program
+	context.AfterFunc(ctx, cancel) // stops catching signals, so that a second signal kills the program
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -118,7 +118,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// complete makes cmd and its subcommands add the configuration file to the commands that their errors recommend.
+// complete makes cmd and its subcommands add the configuration file's path to the commands that their errors recommend.
 func (o *options) complete(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.file.Err(run(cmd, args)) }

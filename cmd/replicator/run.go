@@ -37,9 +37,9 @@ The others are on standby, as status and /readyz show, and take over within seco
 	return cmd
 }
 
-// run runs the pipelines until stop is done. A SIGHUP makes it reload the file.
+// run runs the pipelines until stop is done. A SIGHUP makes run reload the configuration file.
 func run(stop context.Context, o *options, untilCaughtUp bool) error {
-	// Catch the signal from here to the end, so that a SIGHUP doesn't kill the program while it loads the file or
+	// Catch SIGHUP from here to the end, so that it doesn't kill the program while the program loads the file or
 	// changes its configuration.
 	reread := make(chan os.Signal, 1)
 	signal.Notify(reread, syscall.SIGHUP)

@@ -155,7 +155,7 @@ func (s *screen) draw(f frame) {
 		if i == 0 {
 			look = bold
 		}
-		// If the terminal has become narrower, it cuts the line. A raw terminal needs both \r and \n.
+		// \x1b[?7l makes a terminal that has become narrower cut the line. A raw terminal needs both \r and \n.
 		fmt.Fprintf(&b, "\r\x1b[2K\x1b[?7l%s\x1b[?7h\r\n", painted{cut(line, columns), look}.show(s.colour))
 	}
 	b.WriteString("\x1b[J") // the previous frame may have been longer

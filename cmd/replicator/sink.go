@@ -50,8 +50,8 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 	return sink.Open(o)
 }
 
-// sourceShard returns the named shard of the source. If no shard has the name, it returns the first shard, because all
-// shards have the same tables.
+// sourceShard returns the source's shard of that name. If no shard has the name, it returns the first shard, because
+// all shards have the same tables.
 func sourceShard(cfg *config.Config, name string) config.Shard {
 	i := slices.IndexFunc(cfg.Source.Shards, func(s config.Shard) bool { return s.Name == name })
 	return cfg.Source.Shards[max(i, 0)]

@@ -188,7 +188,7 @@ const seeManual = "docs/operating.md, At 3 a.m., lists remedies"
 const sharedText = "another replicator also writes these entries. They stay correct, but stop one of the two unless " +
 	"you want both"
 
-// sharedLines returns sharedText once, with the names of all views that it applies to.
+// sharedLines returns sharedText once, with the names of all views that another program also keeps.
 func sharedLines(views []replicator.ViewStatus, columns int, colour bool) []string {
 	var names []string
 	for _, v := range views {

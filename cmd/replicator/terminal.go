@@ -227,7 +227,8 @@ func (g *grid) lines(columns int, colour bool) []string {
 	return lines
 }
 
-// list returns several lines for each row: its first cell, and below it the other cells with their columns' names.
+// list returns several lines for each row: the row's first cell, and below it the other cells with the names of their
+// columns.
 func (g *grid) list(columns int, colour bool) (lines []string) {
 	for _, r := range g.rows {
 		for i, c := range r.cells {
