@@ -81,7 +81,7 @@ func (l line) notPaused(view string) error {
 	return nil
 }
 
-// lookTime is the timeout of a re-read. It is long enough for a session to end and the next one to start.
+// lookTime is the timeout of a re-read. It is long enough for a session to end and the next session to start.
 const lookTime = time.Minute
 
 func cellsOfLetters(letters []replicator.DeadLetter) []replicator.Cell {

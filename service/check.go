@@ -114,8 +114,8 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 	return findings, nil
 }
 
-// nameViews inserts view names into the commands of a finding about a source. If the finding is about a table, these
-// are the views that read the table. Otherwise they are all views.
+// nameViews inserts view names into the commands of a finding about a source. If the finding is about a table, it
+// inserts the views that read the table. Otherwise it inserts all views.
 func nameViews(cfg *config.Config, f replicator.Finding) replicator.Finding {
 	table, ofTable := strings.CutPrefix(f.What, "table ")
 	var names []string

@@ -225,8 +225,8 @@ func addable(v *replicator.View, field int, value any) error {
 	return errors.New("it is not a number, so it can't be added to a sum")
 }
 
-// feeds returns the number of sampled rows that feed a view and have no body or a decodable one. It adds a finding for
-// each table of which no sampled row matches the view's `from`.
+// feeds returns the number of sampled rows that feed a view and have no body, or a body that can be decoded. It adds a
+// finding for each table of which no sampled row matches the view's `from`.
 func (t *trial) feeds(v *replicator.View) (tried int, err error) {
 	for _, feed := range v.From {
 		rows, table := t.rows[feed.Table], t.cfg.Table(feed.Table)

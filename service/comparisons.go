@@ -34,7 +34,7 @@ func newComparisons(lines []line, log *slog.Logger, verify compareView) *compari
 	}
 }
 
-// comparisons returns the comparisons of the service's views. They run at the configured rebuild rate.
+// comparisons returns the comparisons of the service's views. The comparisons run at the configured rate of rebuilds.
 func (s *Service) comparisons() *comparisons {
 	return newComparisons(s.lines.all(), s.Log,
 		func(ctx context.Context, l line, view string, from *verify.Place) (verify.Result, error) {

@@ -27,8 +27,8 @@ func (p *planner) rate(sink string) (rows float64, from string) {
 	return rows, from
 }
 
-// fills returns how many rows a second a running fill into the sink scans. It returns 0 if no fill runs or its rate is
-// unknown.
+// fills returns how many rows a second a running fill into the sink scans. It returns 0 if no fill runs or the fill's
+// rate is unknown.
 func (p *planner) fills(sink string) (rate float64) {
 	for _, v := range p.running {
 		if v.Sink == sink && v.ETA != nil && *v.ETA > 0 && v.Progress > 0 {

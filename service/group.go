@@ -94,7 +94,7 @@ func (s *Service) catchUpInGroups(ctx context.Context, views []string) error {
 }
 
 // eachGroup waits until the views of every sink include the fence in all partitions. It asks all groups at the same
-// time. So even if one group uses the whole timeout, the error shows the progress of the others.
+// time. So even if one group uses the whole timeout, the error shows the progress of the other groups.
 func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafka.Partition) string) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -173,7 +173,7 @@ func (c *consumer) refresh() {
 	}
 }
 
-// includes reports whether views include a fence in one partition. If the sink can't be read, unread is the reason.
+// includes reports whether views include a fence in one partition. unread is not nil if the sink can't be read.
 func (c *consumer) includes(ctx context.Context, p kafka.Partition, views []string, fence string) (
 	included bool, unread, err error,
 ) {

@@ -139,7 +139,7 @@ func (in *inspector) inspectSource(ctx context.Context, shard config.Shard,
 	return o, o.read(ctx, shard)
 }
 
-// prepare returns the inspection of a view and its siblings. Its reader and its target are not open yet.
+// prepare returns the inspection of a view and its siblings. The inspection's reader and target are not open yet.
 func (in *inspector) prepare(shard config.Shard, views []*replicator.View) (*inspection, error) {
 	o := &inspection{view: views[0], views: views}
 	var err error
@@ -153,8 +153,8 @@ func (in *inspector) prepare(shard config.Shard, views []*replicator.View) (*ins
 	return o, err
 }
 
-// read opens the source at its current end. If the source has another log than before, the position is above all known
-// positions.
+// read opens the source at its log's current end. If the source has another log than before, the end's position is
+// above all known positions.
 func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 	at, err := o.source.Latest(ctx, o.known)
 	if err == nil {

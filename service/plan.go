@@ -28,7 +28,7 @@ type PlannedView struct {
 	RateFrom string `json:"rate_from,omitempty"` // where Rate comes from: RateAsked, RateLimit, RateFill or RateAssumed
 }
 
-// The values of PlannedView.Action. If a view's sources differ, its action is the one that comes last here.
+// The values of PlannedView.Action. If a view's actions differ between sources, the action that comes last here counts.
 const (
 	PlanUnchanged = "unchanged"
 	PlanResume    = "resume"

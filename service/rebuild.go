@@ -71,7 +71,7 @@ func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how
 	err = c.Rebuild(ctx, strings.Join(names, ","), how)
 	switch {
 	case !errors.Is(err, replicator.ErrRebuilding):
-	case how.From == "": // follow the running rebuild, because its result is the same, in place or not
+	case how.From == "": // follow the running rebuild, because the result is the same, in place or not
 		err = rebuildOthers(ctx, c, names, how)
 	default:
 		err = fmt.Errorf("%w. Without --from, the command follows the running rebuild", err)
@@ -120,7 +120,7 @@ func rebuilt(before, after []replicator.Checkpoint, names []string) bool {
 	return len(saved) == len(names) // a view without a checkpoint was forgotten
 }
 
-// rebuilder rebuilds views, either in this process or in the running one.
+// rebuilder rebuilds views, either in this process or in the running process.
 type rebuilder interface {
 	Status(ctx context.Context) ([]replicator.ViewStatus, error)
 	Rebuild(ctx context.Context, view string, how server.Rebuild) error
@@ -154,8 +154,9 @@ func rebuildOthers(ctx context.Context, c rebuilder, names []string, how server.
 	return err
 }
 
-// How long the command waits while a rebuild has an error: for an error that may pass, and for one that an operator
-// must fix. After that the command ends, but a running process still retries the rebuild.
+// The command waits this long while a rebuild has an error. rebuildPatience is for an error that may pass,
+// failedPatience for an error that an operator must fix. Then the command ends, but a running process still retries the
+// rebuild.
 const (
 	rebuildPatience = 15 * time.Second
 	failedPatience  = 2 * time.Second

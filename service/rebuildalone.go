@@ -104,7 +104,7 @@ func (s *Service) beginRebuild(ctx context.Context, names []string, how server.R
 	return s.whatIsWrong(ctx, names, err)
 }
 
-// onceStarted starts a rebuild as soon as its pipeline can start it.
+// onceStarted starts a rebuild as soon as the pipeline of l can start it.
 func onceStarted(l line, ctx context.Context, names []string, mode pipeline.RebuildMode, from string) error {
 	return onceServing(ctx, func() error { return l.Rebuild(ctx, names, mode, from) })
 }

@@ -208,8 +208,8 @@ func (r *Runner) hangUp() {
 	r.server = nil
 }
 
-// reread waits for a signal and returns the reloaded configuration. If that is invalid, reread logs the error and waits
-// for the next signal, and the old configuration stays in use. It returns nil once ctx is done.
+// reread waits for a signal and returns the reloaded configuration. If the file is invalid, reread logs the error and
+// waits for the next signal, and the old configuration stays in use. It returns nil once ctx is done.
 func (r *Runner) reread(ctx context.Context) *config.Config {
 	for {
 		select {

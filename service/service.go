@@ -184,7 +184,7 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 }
 
 // serverID returns the replica id for the next source. The first source has the configured id. The other ids are far
-// apart, because each source needs several. MariaDB disconnects the older of two replicas with the same id.
+// apart, because each source needs several ids. MariaDB disconnects the older of two replicas with the same id.
 func (s *Service) serverID() uint32 {
 	if s.Config.Source.ServerID == 0 {
 		return 0

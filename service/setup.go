@@ -27,7 +27,7 @@ type Setup struct {
 	before map[string]handedOn // by source or consumer group: the state handed on by the previous configuration's run
 }
 
-// handedOn is the state that a new configuration takes over from the previous one, in addition to the saved state.
+// handedOn is the state that a new configuration takes over from the previous configuration, beside the saved state.
 type handedOn struct {
 	shown  map[string]time.Time // by view: the time up to which the view was complete
 	paused []string             // views that are paused

@@ -10,7 +10,7 @@ import (
 )
 
 // bodies decodes rows for display. It has the codec of each table with bodies, by table name. A table without bodies
-// has none.
+// has no codec.
 type bodies map[string]*codec.Codec
 
 func newBodies(tables []replicator.Table) (bodies, error) {

@@ -44,7 +44,7 @@ func placeOf(cfg *config.Config) config.Checkpoint {
 	return place
 }
 
-// open opens the store of a configuration. If another process holds the store, the error says which one.
+// open opens the store of a configuration. If another process holds the store, the error says which process.
 func (r *Runner) open(ctx context.Context, cfg *config.Config) (err error) {
 	if r.store, err = hold(ctx, cfg); err != nil {
 		return err
@@ -62,8 +62,8 @@ func (r *Runner) release() error {
 	return err
 }
 
-// standBy waits until the store is free. It returns a new configuration if a signal brings one. why is the reason to
-// wait: which process has the store, or why the store can't be reached.
+// standBy waits until the store is free. If a signal brings a new configuration, standBy returns that. why is the
+// reason to wait: which process has the store, or why the store can't be reached.
 func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (next *config.Config, err error) {
 	if err := r.listen(cfg.HTTP); err != nil {
 		return nil, notStartedError{err}

@@ -128,8 +128,8 @@ func (t *tailing) Unlogged(table string, _ int64, err error) error {
 	return nil
 }
 
-// absences logs that changes of a table are missing. It logs the first one at once, and then at most once a minute with
-// a count. A binlog may have thousands of statements that don't tell which rows they changed.
+// absences logs that changes of a table are missing. It logs the first missing change at once, and then at most once a
+// minute the count of further ones. A binlog may have thousands of statements that don't tell which rows they changed.
 type absences struct {
 	said  map[string]time.Time // by table: when the last line was logged
 	quiet map[string]int       // by table: how many missing changes were not logged since said

@@ -14,7 +14,7 @@ import (
 // must preserve this agreement. If the log missed a change, all these views are wrong in the same way. So a repair
 // writes the cell to every view that the pipeline keeps up together with the repaired view.
 
-// besides reports whether a sibling and the view itself are kept up together. It gets the marks of both.
+// besides reports whether a sibling and the view itself are kept up together. It gets the marks of both views.
 type besides func(sibling, own replicator.Mark) bool
 
 // together opens a view and its siblings for a repair. It returns nil if the view has no siblings.
