@@ -46,7 +46,7 @@ type Row struct {
 	Cell    Cell
 	Version int64     // ≥ 0
 	Order   int64     // the row's log position as a number; see Position
-	Place   int64     // of a row from a Changelog: its position there (Order is from the original log); otherwise 0
+	Place   int64     // if the row is from a Changelog: its position there (Order is of the original log); otherwise 0
 	Time    time.Time // time of the commit (from the log), or of the read (from a table)
 
 	// Body is the body column as stored; nil if it is NULL or the table has none. If Text is set, Body is the server's
@@ -126,9 +126,9 @@ func (k ChangeKind) String() string {
 type Change struct {
 	Kind    ChangeKind
 	Cell    Cell
-	Version int64 // of the row that was inserted, updated or deleted, or AnyVersion
+	Version int64 // the version of the row that was inserted, updated or deleted, or AnyVersion
 	Order   int64
-	Time    time.Time // when it was committed at the source
+	Time    time.Time // when the change was committed at the source
 	Row     *Row      // the row after the change; nil for a Delete, and with AnyVersion
 
 	// Last marks a Delete in a table with one row per cell. No row remains, so the cell need not be read again.

@@ -2,12 +2,12 @@ package replicator
 
 // Difference is a cell whose contribution to a view is wrong.
 type Difference struct {
-	Op   int // index in the ops
+	Op   int // index of the cell's op in the ops that were compared
 	View int
 	Kind DifferenceKind
 	Err  error // for Dead: why the contribution can't be computed; nil if the sink rejected it
 
-	// States are the sink's states of those of the ops' cells that have this key, in a fixed order.
+	// States are the sink's states of all cells among the ops that have this cell's key, in a fixed order.
 	States []State
 
 	// Held is what the view holds for the cell, for messages. If several cells share an entry, Held may be incomplete.

@@ -5,7 +5,7 @@ type Finding struct {
 	What   string // "source: binlog_format"
 	Level  Level
 	Detail string // what was found
-	Fix    string // how to fix it; "" if nothing is wrong
+	Fix    string // how to fix what is wrong; "" if nothing is
 }
 
 // Level says how bad a finding is.
@@ -13,8 +13,8 @@ type Level string
 
 const (
 	OK   Level = "ok"
-	Warn Level = "warn" // it works, but lacks something that operators rely on
-	Fail Level = "fail" // it does not work
+	Warn Level = "warn" // the program works, but lacks something that operators rely on
+	Fail Level = "fail" // the program does not work
 )
 
 // FixFor returns fix, the advice on err; "" if err came from the source, because `check` reports the source separately.

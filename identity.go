@@ -67,8 +67,8 @@ func Redefined(v *View, was, now string) error {
 	if SameDefinition(was, now) {
 		return nil
 	}
-	wayOut := fmt.Sprintf("`replicator rebuild %s` fills it again, on_change = \"rebuild\" does so automatically, or restore ",
-		v.ShownAs())
+	wayOut := fmt.Sprintf("Run `replicator rebuild %s` to fill the view again, set on_change = \"rebuild\" to do so "+
+		"automatically, or change ", v.ShownAs())
 	_, before, _ := strings.Cut(was, ".")
 	_, after, _ := strings.Cut(now, ".")
 	tables := Feeding([]*View{v})
@@ -80,10 +80,10 @@ func Redefined(v *View, was, now string) error {
 		if old == "" || old[:identityBytes] == is[:identityBytes] {
 			continue
 		}
-		return OfView(Fatal(fmt.Errorf("view %s: %w: in table %s %s; %sthe table", v.ShownAs(), ErrRedefined, table,
-			altered(old, is), wayOut)), v.Name)
+		return OfView(Fatal(fmt.Errorf("view %s: %w: in table %s %s. %sthe table back", v.ShownAs(), ErrRedefined,
+			table, altered(old, is), wayOut)), v.Name)
 	}
-	return OfView(Fatal(fmt.Errorf("view %s: its definition changed since it was filled; %sthe definition",
+	return OfView(Fatal(fmt.Errorf("view %s: its definition changed since it was filled. %sthe definition back",
 		v.ShownAs(), wayOut)), v.Name)
 }
 
@@ -93,9 +93,9 @@ func RedefinedTable(table, was, now string) error {
 	if was == now || was == "" || now == "" { // unknown identity: the table lacks a column, which another error reports
 		return nil
 	}
-	return OfTable(table,
-		Fatal(fmt.Errorf("%w: in table %s %s; `replicator rebuild VIEW…` fills the views that read it again, on_change = \"rebuild\" does so "+
-			"automatically, or restore the table", ErrRedefined, table, altered(was, now))))
+	return OfTable(table, Fatal(fmt.Errorf("%w: in table %s %s. Run `replicator rebuild VIEW…` to fill the views that "+
+		"read the table again, set on_change = \"rebuild\" to do so automatically, or change the table back",
+		ErrRedefined, table, altered(was, now))))
 }
 
 // altered describes the ALTER TABLE that turned one Identity into another.

@@ -20,12 +20,12 @@ type Join struct {
 	Fields []Field  // the fields of the list's objects; empty: all fields of the row
 	Where  string   // expression over the joined row; "": every row
 	Order  []string // columns to sort by, "-" for descending; the joined table's key orders equal rows
-	Limit  int      // at most so many rows; 0: all
+	Limit  int      // the maximum number of rows; 0: no limit
 }
 
 // JoinOn is one condition of a join: a column of the joined table equals a column on the other side.
 type JoinOn struct {
-	Column string // of the joined table
+	Column string // a column of the joined table
 	From   string // name of the join whose row has the other column; "": the view's own row
 	Path   string // the other column
 }
@@ -38,7 +38,7 @@ type Lookup struct {
 	On    []JoinOn // JoinOn.From is the ID of another Lookup
 	Many  bool
 	Order []string
-	Limit int // 0: all
+	Limit int // the maximum number of rows; 0: no limit
 }
 
 // MaxJoined is the most rows that a Lookup may find for one row. A row with more becomes a dead letter, unless the join
@@ -59,7 +59,7 @@ func (v *View) Lookups() (lookups []Lookup, names []string) {
 				continue
 			}
 			l := Lookup{Table: j.Table, Many: j.Many, Order: j.Order, Limit: j.Limit}
-			if j.Where != "" { // the view applies Where to the rows that were read
+			if j.Where != "" { // the view applies Where after reading, so the lookup must find all rows
 				l.Limit = 0
 			}
 			for _, on := range j.On {
@@ -86,9 +86,9 @@ func (l Lookup) identity() string {
 type Reference struct {
 	Table  string // the table that has the Lookup
 	Lookup string // the Lookup's ID
-	Values Key    // values of the columns in the Lookup's On, in their order
+	Values Key    // values of the columns in the Lookup's On, in the order of On
 	Order  int64
-	Time   time.Time // when it was committed at the source
+	Time   time.Time // when the change was committed at the source
 }
 
 // Joined reports whether any view joins rows of the table.

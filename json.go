@@ -38,7 +38,7 @@ type jsonText struct {
 	b        []byte
 	maxDepth int
 	exact    bool  // stop at the first value that JSON would change
-	err      error // of the first value that JSON would change
+	err      error // the error about the first value that JSON would change
 }
 
 // inexact records why JSON would change a value.

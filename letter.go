@@ -22,7 +22,7 @@ func NewDeadLetter(view string, op Op, row *Row, err error, locate func(order in
 	return d
 }
 
-// rawRow is the part of a row that a dead letter keeps: the body as stored, or the columns as JSON.
+// rawRow returns the part of a row that a dead letter keeps: the body as stored, or the columns as JSON.
 func rawRow(row *Row) []byte {
 	if row.Body != nil {
 		if row.Text != nil {

@@ -22,18 +22,18 @@ var ErrNoValue = errors.New("no such value can exist")
 
 // Listing is one entry of a view, and the cells that contribute to it.
 type Listing struct {
-	Place   string   // the entry, for people
-	Shown   string   // what readers see there: a sum, or the holder of a unique value; "" if they see nothing, or a list
+	Place   string   // what messages call the entry
+	Shown   string   // what readers see of the entry: a sum, or a unique value's holder; "" for a list or nothing
 	Cells   []Listed // the first cells that contribute
 	Count   int      // the number of contributing cells; for an index in MySQL, the number of rows
-	Sum     *big.Rat // the total of all amounts; nil without amounts
+	Sum     *big.Rat // the total of all amounts; nil if the view has no amounts
 	Orphans []string // some entries that came from no cell, if the sink can tell
 }
 
 // Listed is a cell that contributes to the entry. For an index it may be any cell of its entity.
 type Listed struct {
 	Cell   Cell
-	Amount *big.Rat // nil without amounts
+	Amount *big.Rat // the cell's amount; nil if the view has no amounts
 }
 
 // Join adds what another part of the sink, such as a shard, lists for the same entry.

@@ -29,7 +29,7 @@ type Op struct {
 // without the removed state, the cell is read again from the source (Unknown). The status of a view is something else:
 // see ViewStatus.State.
 type State struct {
-	Version int64 // of the contributions applied last; NoVersion if the cell is gone or was never seen
+	Version int64 // the version of the contributions applied last; NoVersion if the cell is gone or was never seen
 	Order   int64 // log position of the op applied last; with equal versions, the higher one wins
 	AsOf    int64 // AsOf of the last reset; 0 if there was none
 }

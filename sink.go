@@ -103,8 +103,8 @@ type Forgetter interface {
 
 // GoneCells counts the cells that a Forgetter found gone from all views that know them.
 type GoneCells struct {
-	Forgotten  int // below the horizons: their states were removed
-	Remembered int // not yet below the horizons: their states remain
+	Forgotten  int // cells below the horizons, whose states were removed
+	Remembered int // cells not yet below the horizons, whose states remain
 }
 
 // Add adds what another call found.

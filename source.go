@@ -128,8 +128,8 @@ type Reader interface {
 
 // ScanLimit limits a chunk. The chunk ends at the first limit reached, but passes at least one row.
 type ScanLimit struct {
-	Rows  int   // rows passed
-	Bytes int64 // size of the returned rows
+	Rows  int   // the maximum number of rows to pass
+	Bytes int64 // the maximum size of the returned rows
 }
 
 // Chunk is one step of a scan. The log positions Low and High were taken before and after its rows were read. So the
@@ -137,13 +137,13 @@ type ScanLimit struct {
 // if log positions are the versions.
 type Chunk struct {
 	Rows   []*Row
-	Passed int // rows of the table that the step passed, returned or left out
+	Passed int // the number of rows that the step passed: those returned and those left out
 	// Total is the approximate number of rows that the whole scan will pass, if it reads only some column values. 0: all
 	// rows of the table, or unknown.
 	Total     int64
 	Low, High int64
 	Next      string // where the next chunk continues; opaque
-	Done      bool   // nothing is left
+	Done      bool   // the scan has reached the end of the table
 }
 
 // Handler receives what a Reader reads. One goroutine calls its methods.

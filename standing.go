@@ -9,13 +9,14 @@ import (
 // (Checkpoint), and the running program has it in memory. If they differ, the `beginning` of package pipeline decides
 // which one counts.
 type Standing struct {
-	Position Position `json:"position"` // everything up to it has been applied
+	Position Position `json:"position"` // everything up to this position has been applied
 	// the fill's progress by table; nil once the view is filled. The scan of a table that is missing here has not begun
 	Fill     map[string]Progress `json:"fill,omitzero"`
 	FillFrom int64               `json:"fill_from,omitempty"` // the Order at which the fill began
 	Repair   bool                `json:"repair,omitempty"`    // the fill rewrites even what the view should hold already
-	Epoch    int64               `json:"epoch,omitempty"`     // number of the last fill, which only grows; 0: unknown
-	// log position at which another table took the name of a table that the view reads; 0 after the next comparison
+	Epoch    int64               `json:"epoch,omitempty"`     // the last fill's number, which rises with each fill; 0: unknown
+	// log position at which another table took the name of a table that the view reads, so that the view must be
+	// compared with the source; 0: no comparison is due
 	Swapped int64 `json:"swapped,omitempty"`
 }
 
@@ -62,7 +63,7 @@ func (s StoredStanding) Standing() Standing {
 
 // Progress is how far the scan of one table has come. Every row up to After is durable in the sink.
 type Progress struct {
-	After string `json:"after,omitempty"` // a Chunk's Next
+	After string `json:"after,omitempty"` // the Next of the last applied Chunk
 	Done  bool   `json:"done,omitempty"`
 	Rows  int64  `json:"rows"`
 	Total int64  `json:"total,omitempty"` // estimate, for a progress bar; 0: unknown
@@ -97,7 +98,7 @@ func (s Standing) Raise(next Standing) Standing {
 		at.Fill = farther(s.Fill, next.Fill)
 	}
 	at.Position, at.Swapped = s.Position, s.Swapped
-	if next.Position.Order >= s.Position.Order { // next has read as far, and knows whether a comparison is due
+	if next.Position.Order >= s.Position.Order { // next has read as far as s, so next.Swapped is up to date
 		at.Position, at.Swapped = next.Position, next.Swapped
 	}
 	if !at.Filling() {

@@ -29,11 +29,11 @@ type ViewStatus struct {
 	Definition  string   `json:"definition,omitempty"` // the view's fingerprint
 	State       string   `json:"state"`
 	Position    string   `json:"position"`    // FILE:POS up to which changes were applied
-	LagSeconds  *float64 `json:"lag_seconds"` // since the view last showed all that was committed; nil: unknown
+	LagSeconds  *float64 `json:"lag_seconds"` // seconds since the view last showed all that was committed; nil: unknown
 	Rate        float64  `json:"rate"`        // recently applied changes per second
 	DeadLetters int      `json:"dead_letters"`
 	Error       string   `json:"error"`              // why the view is failed or retrying
-	Progress    float64  `json:"progress,omitempty"` // of a fill: 0 to 1
+	Progress    float64  `json:"progress,omitempty"` // the fill's progress, from 0 to 1
 	FilledRows  int64    `json:"filled_rows,omitempty"`
 	Checkpoint  float64  `json:"checkpoint_age_seconds"`
 	Applied     Position `json:"-"`
@@ -42,9 +42,9 @@ type ViewStatus struct {
 	ErrorSince time.Time  `json:"error_since,omitzero"`  // when Error first occurred
 	LastError  *PastError `json:"last_error,omitempty"`  // the latest error that has passed; nil: none so far
 	Frozen     bool       `json:"frozen,omitempty"`      // readers see old contents until the view is rebuilt
-	ETA        *float64   `json:"eta_seconds,omitempty"` // until the fill is done, at its recent rate; nil: unknown
+	ETA        *float64   `json:"eta_seconds,omitempty"` // seconds until the fill ends at its recent rate; nil: unknown
 
-	Verifying bool `json:"verifying,omitempty"` // it is being compared with its source
+	Verifying bool `json:"verifying,omitempty"` // the view is being compared with its source
 	// Format is the source's binlog_format while the view is compared, if it is not ROW: the comparison then repeats
 	// because the log does not list every change.
 	Format string `json:"binlog_format,omitempty"`
@@ -58,12 +58,12 @@ type ViewStatus struct {
 	Shared bool `json:"shared,omitempty"`
 
 	// Gone is the number of cells that are gone from the source while the sink still has their states, for all of the
-	// sink's views. It is from the last pass that removes states ([limits] deleted); nil: no pass since the program
-	// started.
+	// sink's views. The number is from the last pass that removes states ([limits] deleted); nil: no pass since the
+	// program started.
 	Gone *int64 `json:"gone_cells,omitempty"`
 
 	Member string `json:"member,omitempty"`         // the group member that reads the partition, by host and process
-	Behind *int64 `json:"behind_records,omitempty"` // of a partition: records not yet applied; nil: unknown
+	Behind *int64 `json:"behind_records,omitempty"` // number of the partition's records not yet applied; nil: unknown
 }
 
 // KeptUp reports whether readers see current contents: the view runs, or is rebuilt beside the live one.
@@ -98,7 +98,7 @@ func (s *ViewStatus) Next() string {
 type Cause struct {
 	Error string   // the error; the command that remedies it names all of the views
 	State string   // the state of the first of Views
-	Views []string // each with its source, if the source has a name
+	Views []string // the views' names, each with the source's name if there is one
 
 	text string // the error as ViewStatus.cause returns it
 }
@@ -111,7 +111,8 @@ const (
 	rebuildAll = "`replicator rebuild VIEW…"
 )
 
-// cause is the view's error without the view's name, also in the command that remedies the error.
+// cause returns the view's error without the view's name. In the command that remedies the error, VIEW… replaces the
+// name.
 func (s *ViewStatus) cause() string {
 	text := strings.ReplaceAll(s.Error, "view "+s.View+": ", "")
 	for _, end := range []string{"`", " -c "} {

@@ -17,11 +17,11 @@ type Checkpoint struct {
 	Read    Position `json:"read,omitzero"`
 	Letters bool     `json:"letters,omitempty"` // the store knows every cell that is a dead letter in the sink
 
-	// Shown is the time up to which the view showed all commits when it was saved; zero: unknown. While the sink is down,
-	// a new process can tell only by Shown how old the oldest missing change is.
+	// Shown is the time up to which the view showed all commits when the checkpoint was saved; zero: unknown. While the
+	// sink is down, a new process can tell only by Shown how old the oldest missing change is.
 	Shown time.Time `json:"shown,omitzero"`
 
-	Unmarked bool `json:"-"` // only says where the view begins: the sink has no mark of it yet
+	Unmarked bool `json:"-"` // the sink has no mark of the view yet: the checkpoint only says where the view begins
 }
 
 // Store keeps checkpoints and dead letters. Opening it takes a lock, so only one process writes to it at a time.
@@ -53,7 +53,7 @@ type Layouts interface {
 // DeadLetters keeps rows that could not be decoded or written, one for each view, source and cell. The source counts,
 // because two shards may have a row of one key while its entity moves.
 type DeadLetters interface {
-	// Bury durably records dead letters. A letter replaces an older one of its view, source and cell.
+	// Bury durably records dead letters. A letter replaces an older letter of the same view, source and cell.
 	Bury(ctx context.Context, letters []DeadLetter) error
 
 	// Raise clears the dead letters of a source's cells, because something newer was applied to the view. Most cells have
@@ -67,12 +67,12 @@ type DeadLetters interface {
 	// RaiseKnown clears the cell's dead letter if it still has the number that Known returned.
 	RaiseKnown(ctx context.Context, view, source string, cell Cell, number int64) error
 
-	// List yields the dead letters of a view ("": of all views), oldest first. It holds one at a time, because each may
-	// take megabytes. Letters that change meanwhile may be missing or included. The first error ends the list. The caller
-	// may use the store between two letters.
+	// List yields the dead letters of a view ("": of all views), oldest first. It holds one letter at a time, because
+	// each may take megabytes. Letters that change during the list may be missing or included. The first error ends the
+	// list. The caller may use the store between two letters.
 	List(ctx context.Context, view string) iter.Seq2[DeadLetter, error]
 
-	// Drop removes dead letters by id and returns how many it removed.
+	// Drop removes the dead letters with the given ids, and returns how many it removed.
 	Drop(ctx context.Context, ids []string) (int, error)
 
 	// Count returns the number of dead letters of each view.

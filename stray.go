@@ -25,7 +25,7 @@ type Relinquisher interface {
 
 // Stray is an orphan: an entry in a view's target that came from no cell.
 type Stray struct {
-	Name string // for people: a key, a key and a member, a document's ID, a group
+	Name string // the entry's name for people: a key, a key and a member, a document's ID, a group
 	At   string // where the entry is, in the target's own form
 	Kind DifferenceKind
 }

@@ -22,13 +22,13 @@ type View struct {
 	Name   string
 	Sink   string
 	Kind   string  // index, row, counter, hash, json, ranking, document, changelog
-	From   []Feed  // one, or several to merge: a field's value comes from the first feed that has it
+	From   []Feed  // one feed, or several to merge: a field's value comes from the first feed that has it
 	Fields []Field // in the order of Entry.Fields; a counter has the group's columns, then the sum
 
 	Key    string // template of Entry.Key; "": unused
 	Member string // template of Entry.Member; "": unused
 	Where  string // expression that selects cells; "": every cell
-	Sum    string // of a counter or ranking: path of the amount; "": it counts cells
+	Sum    string // path of the amount of a counter or ranking; "": the view counts cells
 
 	Joins []Join // in the order of the configuration
 
@@ -37,9 +37,9 @@ type View struct {
 	// change, and members added later must be left out when empty.
 	Settings any
 
-	Shadows string // of a shadow (see Shadower): the view that it rebuilds; "": no shadow
+	Shadows string // the view that this shadow rebuilds (see Shadower); "": the view is no shadow
 
-	OnChange string // what to do when the definition changed: "refuse" or "rebuild"
+	OnChange string // what to do after the view's definition changed: "refuse" or "rebuild"
 
 	// Fingerprint is a hash of the view's definition: all fields above except OnChange, and its tables' roles. Views with
 	// different fingerprints have different contents.
@@ -88,7 +88,7 @@ func (v *View) Feed(c Cell) int {
 type Value struct {
 	View    int // index in the target's views
 	Entries []Entry
-	Err     error // why the contribution can't be computed: the cell contributes nothing and is a dead letter
+	Err     error // why the contribution can't be computed; the cell then contributes nothing and is a dead letter
 }
 
 // valueOverhead estimates, in bytes, what a contribution costs besides its texts: the Value, its Entry, and the sink's

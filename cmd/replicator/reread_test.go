@@ -195,7 +195,7 @@ func TestAChangedViewIsRefusedAloneOnSIGHUP(t *testing.T) {
 	refused := func() {
 		t.Helper()
 		l.failsWith("index_users_phone", "its definition changed", "`replicator rebuild index_users_phone -c "+l.file(),
-			"restore the definition")
+			"change the definition back")
 		eventually(t, func() error {
 			code, text := l.get("/readyz")
 			return as(code == 503 && strings.Contains(text, "index_users_phone") &&

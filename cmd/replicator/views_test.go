@@ -57,7 +57,7 @@ func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
 	p = l.running()
 	l.caughtUp("index_users_email")
 	if st := l.status("index_users_phone"); st.State != "failed" ||
-		!strings.Contains(st.Error, "restore the definition") {
+		!strings.Contains(st.Error, "change the definition back") {
 		t.Errorf("status says %+v", st)
 	}
 	p.stop()
