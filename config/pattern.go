@@ -10,7 +10,7 @@ import (
 // wildcards are the characters that make a table's name a pattern.
 const wildcards = "*?"
 
-// pattern completes a table whose name is a pattern. Its key may contain $database and $table.
+// pattern completes a table whose name is a pattern. The table's key may contain $database and $table.
 func (l *loader) pattern(t *replicator.Table, s *Section) {
 	inDatabase := !l.config.ownDatabase[t.Name] && strings.ContainsAny(t.Database, wildcards)
 	inTable := strings.ContainsAny(t.Table, wildcards)

@@ -328,7 +328,7 @@ func Texts(list []Pair) []string {
 	return all
 }
 
-// sub opens a section inside this one. If it is missing, sub returns an empty section.
+// sub opens the section under a key. If the section is missing, sub returns an empty one.
 func (s *Section) sub(key string) *Section {
 	n := s.get(key, aTable, "["+under(s.path, key)+"]")
 	if n == nil {
@@ -404,7 +404,7 @@ func (s *Section) done() {
 func (s *Section) ReadFile(path string) ([]byte, error) { return s.l.readFile(s.l.resolve(path)) }
 
 // only reports keys of the section that are known but not in keys. what names the thing that can't have these keys. not
-// has the reasons by key.
+// maps keys to the reasons.
 func (s *Section) only(keys []string, not map[string]string, what string) {
 	for _, key := range s.at.names {
 		switch {

@@ -7,7 +7,7 @@ type Shard struct {
 	Name     string
 	DSN      Secret // in the form of go-sql-driver; valid
 	Address  string // HOST:PORT, for messages
-	Database string // from the DSN; "" if it has none
+	Database string // the DSN's database; "" if the DSN has none
 }
 
 // Shards reads dsn or [shards]. It always returns at least one Shard, so callers need not check.

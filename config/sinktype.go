@@ -55,14 +55,14 @@ func (k Kind) keys() []string {
 
 // Target says where a view is kept.
 type Target struct {
-	Key    string   // the view's key that names the places
-	Places []string // texts that identify the view's places in a sink of this type (see Template); empty: unknown
+	Key    string   // the key in the view's section that names its places
+	Places []string // texts that identify the tables, indexes or databases that hold the view; empty: unknown
 
 	// Template makes the keys of the view's entries in its places. Views may share a place if their templates can't make
 	// the same key. A view without a template must be alone in its places.
 	Template string
 
-	Names []TargetName        // names of columns and the like, which must be unique; nil: the names of the view's fields
+	Names []TargetName        // names of columns and the like, unique within the view; nil: the names of its fields
 	Fold  func(string) string // maps names that the target treats as equal to the same text; nil: strings.Clone
 }
 

@@ -16,7 +16,7 @@ type TLS struct {
 	ServerName string // expected name of the server, if it differs from the address
 }
 
-// Secure configures the TLS of a client's connections. If t lacks a setting, c keeps its own.
+// Secure configures the TLS of a client's connections. If t lacks a setting, c keeps its current one.
 func (t TLS) Secure(c *tls.Config) error {
 	c.MinVersion = tls.VersionTLS12
 	if t.ServerName != "" {

@@ -14,7 +14,7 @@ func commonKeys() []string { return []string{"from", "sink", "kind", "where", "o
 
 func (l *loader) views(root *Section) {
 	names, sections := root.named("views")
-	kept := map[string][]neighbour{} // views by type of sink and place
+	kept := map[string][]neighbour{} // views by place; the key includes the type of sink
 	for i, s := range sections {
 		v, target := l.view(names[i], s)
 		l.config.lines[v.Name] = s.at.line
@@ -39,7 +39,7 @@ func (l *loader) views(root *Section) {
 	}
 }
 
-// neighbour is one of the views that share a place.
+// neighbour is one of the views that share a place, such as a table of MySQL.
 type neighbour struct{ view, template string }
 
 // conflict returns why two views can't share a place, or "" if they can. key is the setting that names the place.
