@@ -18,7 +18,7 @@ type reader struct {
 	// returned empty.
 	skips bool
 
-	wanted *wanted // receives the members of the body's own map; nil inside a member, or if all members are wanted
+	wanted *wanted // receives the members of the body's own map; nil within a member, or if all members are wanted
 }
 
 // wanted holds the members of a body that views use. Only these are decoded.
@@ -157,7 +157,7 @@ func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
 		}
 		i := w.names.find([]byte(name))
 		if r.skips = i < 0; r.skips {
-			r.left++ // the name is not counted, because it is not kept
+			r.left++ // r.next counted the name, which is not kept
 		}
 		v, err := r.next(depth + 1)
 		r.skips = false

@@ -30,9 +30,9 @@ var errMany = fmt.Errorf("views need more than %d values of the body, which take
 // Codec decodes the bodies of one table.
 type Codec struct {
 	name   string
-	layers []layer // outermost first
+	layers []layer // the compressions, the outermost first
 	format format
-	spaces sync.Pool // of *space; memory for decompression
+	spaces sync.Pool // holds *space, the memory for decompression
 }
 
 // format decodes a decompressed body. An implementation keeps no reference to body, because its memory is reused. The

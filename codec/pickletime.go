@@ -184,7 +184,7 @@ func offsetOf(zone any, wall *time.Time, fold bool) (string, replicator.Unread) 
 
 // zoneOffset returns the UTC offset of a zone in the time zone database. After a clock is set back, some times occur a
 // second time: fold means the second one. Times that a clock skips get the offset from before the change. With fold
-// they get the offset from after it (PEP 495).
+// they get the offset from after the change (PEP 495).
 func zoneOffset(key any, wall *time.Time, fold bool, unknown replicator.Unread) (string, replicator.Unread) {
 	name, ok := textOf(key)
 	if !ok || name == "" || name == "Local" {
