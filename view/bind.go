@@ -10,14 +10,14 @@ import (
 // binder resolves paths for the cells of one table, and collects the properties and columns that the paths need.
 type binder struct {
 	table   *replicator.Table
-	names   []string // the properties of the body that are needed
+	names   []string // the properties of the body that the paths need
 	columns []string // the needed columns that are not part of the cell
 	needed  []string // the columns that a view of only this table needs
 	merged  bool     // the view has several tables, so an unknown column may belong to another table
 
 	tables []replicator.Table // tables that joins may name
 	joins  []*joinPlan        // the joins of all views
-	byName map[string]int     // index in joins, by the join's name in the current view
+	byName map[string]int     // indexes in joins, by the join's name in the current view
 }
 
 // resolve compiles a path: it finds the property, column or join that the path starts with. In a table without a body
@@ -62,7 +62,7 @@ func (b *binder) column(name string) (root, error) {
 
 func (b *binder) everyColumn() { place(&b.columns, allColumns); place(&b.needed, allColumns) }
 
-// place returns the index of name in list. If list doesn't have it, place appends it.
+// place returns the index of name in list. If name is not in the list, place appends it.
 func place(list *[]string, name string) int {
 	i := slices.Index(*list, name)
 	if i < 0 {

@@ -37,7 +37,7 @@ type plan struct {
 	names   []string
 	columns []string
 	joins   []*joinPlan
-	fields  int // number of fields in one entry of every view, in total
+	fields  int // total number of fields in one entry of each view
 }
 
 type feed struct {
@@ -49,7 +49,7 @@ type feed struct {
 	key    *template
 	member *template
 	whole  bool // the entry is the whole row
-	joins  bool // needs the joined rows
+	joins  bool // the view needs the joined rows
 	split  bool // a missing value means no entry, and a list makes several entries
 	loops  []loop
 }
@@ -57,7 +57,7 @@ type feed struct {
 // KeyError is an error in one setting of a view's definition.
 type KeyError struct {
 	View string
-	Key  string // as in the configuration, such as "where" or "fields.email"
+	Key  string // the setting's key in the configuration, such as "where" or "fields.email"
 	Err  error
 }
 

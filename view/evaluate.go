@@ -11,15 +11,15 @@ import (
 // Evaluator computes the contributions of cells to the views that were compiled together. It is safe for concurrent
 // use.
 type Evaluator struct {
-	tables map[string]*tablePlans // by table name; not changed after Compile
+	tables map[string]*tablePlans // by table name; never changed after Compile
 	scopes sync.Pool
 }
 
 var _ replicator.Evaluator = (*Evaluator)(nil)
 
 type tablePlans struct {
-	columns map[string]*plan // by value of the column role, for the values that views name
-	others  *plan            // for all other values
+	columns map[string]*plan // plans for the values of the column role that views name
+	others  *plan            // the plan for all other values
 }
 
 // maxEntries limits the entries that one cell can have in one view.
@@ -101,7 +101,7 @@ type memory struct {
 // large contribution.
 type slab[T any] struct {
 	rest []T
-	size int // of the last allocation
+	size int // the number of elements in the last allocation
 }
 
 // slabSize limits the elements of one allocation, unless a single request is larger. The first allocation has the
@@ -122,7 +122,7 @@ func (s *slab[T]) take(n int) []T {
 // large reports whether a row's contributions are too large to share an allocation with other contributions. The shared
 // allocation would keep them in memory for too long. The body counts, because texts may be parts of it.
 func large(row *replicator.Row, values []replicator.Value) bool {
-	const largeBody, largeValue = 4 << 10, 4 << 10 // bytes; largeValue for each view
+	const largeBody, largeValue = 4 << 10, 4 << 10 // in bytes; largeValue is multiplied by the number of views
 	size := int64(0)
 	for i := range values {
 		size += values[i].Size()
@@ -314,7 +314,7 @@ func notScalar(l *leaf, v any) error {
 // amount returns what a cell adds to a counter or a ranking, or nil if the amount is missing.
 func (s *scope) amount(l *leaf) (any, error) {
 	if l.text == "" {
-		return int64(1), nil // counts cells
+		return int64(1), nil // the view counts cells
 	}
 	v, err := s.value(l)
 	if err != nil {

@@ -66,7 +66,7 @@ func numberToExpr(n replicator.Number) (any, error) {
 	}
 	d, err := decimal.NewFromString(string(n))
 	if err != nil || d.Exponent() > maxExponent || d.Exponent() < -maxExponent {
-		return f, nil // almost zero, or with very many digits
+		return f, nil // the number is almost zero, or has very many digits
 	}
 	return exactly(d), nil
 }
@@ -91,7 +91,7 @@ func number(v any) (d decimal.Decimal, ok bool) {
 type operator struct {
 	ints    func(a, b int) (result int, ok bool) // ok is false if the result does not fit into int64
 	decimal func(a, b decimal.Decimal) decimal.Decimal
-	compare func(order int) bool // set only for comparisons, which lack the fields above
+	compare func(order int) bool // set only for comparisons, which leave ints and decimal nil
 	others  func(a, b any) any   // expr's own operator
 }
 

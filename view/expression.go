@@ -38,7 +38,7 @@ type expression struct {
 type input struct {
 	name     string
 	ref      ref
-	required bool // if it is missing, the result is missing
+	required bool // if this input is missing, the result is missing
 	asIs     bool // bytes are not converted to text
 }
 
@@ -80,7 +80,7 @@ func parseExpression(text string) (*parser.Tree, *tree, *conf.Config, error) {
 	return parsed, refs, config, nil
 }
 
-// compileExpression compiles text. want is the required kind of the result, and reflect.Invalid allows any kind. If the
+// compileExpression compiles text. want is the required kind of the result; reflect.Invalid allows any kind. If the
 // kind depends on the row, it is not checked here. resolve compiles the paths.
 func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, error)) (*expression, error) {
 	parsed, refs, config, err := parseExpression(text)

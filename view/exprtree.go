@@ -31,7 +31,7 @@ type treeRef struct {
 type rewriter struct {
 	callees map[*ast.IdentifierNode]bool // names of functions
 	lets    map[string]bool              // names bound by let
-	refs    map[ast.Node]*treeRef        // nodes that are references
+	refs    map[ast.Node]*treeRef        // the reference that a node stands for
 	byName  map[string]*treeRef
 	ofBytes map[string]byteFunction
 	err     error

@@ -11,8 +11,8 @@ import (
 )
 
 // definition is what a fingerprint covers. Its JSON, followed by the JSON of the view's settings, is hashed. Stores and
-// sinks keep the hash, so names and order must never change. A field that is added later must be omitted when empty, so
-// that old definitions keep their hash.
+// sinks keep the hash, so the names and order of the fields must never change. A field that is added later must be
+// omitted when empty, so that old definitions keep their hash.
 type definition struct {
 	Format int                `json:"format"`
 	Name   string             `json:"name"`
@@ -27,7 +27,7 @@ type definition struct {
 	Joins  []joinDefinition   `json:"joins,omitempty"`
 }
 
-// feedDefinition is a feed with the roles of its table. It omits the offset, which only changes how the table is
+// feedDefinition is a feed with the roles of its table. It omits the offset, which affects only how the table is
 // scanned.
 type feedDefinition struct {
 	Table       string   `json:"table"`

@@ -22,8 +22,8 @@ type joinPlan struct {
 	limit    int         // maximum number of rows that are used; 0: all
 	whole    bool        // a path needs the whole joined row
 
-	binder *binder // for the joined table
-	plan   *plan   // for the joined rows; it has no feeds
+	binder *binder // resolves paths for the joined table
+	plan   *plan   // decodes the joined rows; it has no feeds
 }
 
 // bindJoins lets paths lead into a view's joins, and records the columns by which joined rows are found.
@@ -162,7 +162,7 @@ func (j *joinPlan) finish(codecs Codecs) (err error) {
 // joined is the state of one join in a scope.
 type joined struct {
 	isRead bool
-	scope  *scope // evaluates the joined row; reused
+	scope  *scope // evaluates the joined rows; reused for each row
 	row    *replicator.Row
 	list   []any
 	err    error

@@ -87,7 +87,7 @@ func (s *scope) elements(l *loop) ([]any, error) {
 type leafCompiler struct {
 	*binder
 	loops []loop
-	ids   map[string]int // index of a loop, by the list's path and parent
+	ids   map[string]int // indexes of loops, by the list's path and parent
 	split bool           // [] makes entries; otherwise [] makes a list
 }
 

@@ -13,9 +13,9 @@ import (
 // path is a parsed path: "address.city", "tags[]", "lines[0].sku", "$row_key", `"a.b".c`.
 type path struct {
 	text string
-	own  bool   // "$": a column of the row
+	own  bool   // the path starts with $, so root is a column of the row
 	root string // the first name
-	step []step // the steps after it
+	step []step // the steps after the root
 }
 
 // step leads from a value to a value inside it.

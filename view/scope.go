@@ -50,14 +50,14 @@ type scope struct {
 	members []any // the needed properties of the body
 	bodyErr error
 
-	key     []any // values of the cell's key; empty until needed
+	key     []any // the values of the cell's key; empty until they are needed
 	parsed  []any // decoded JSON columns, by index in the plan's columns
 	isRead  []bool
 	env     map[string]any // the variables of an expression
 	machine vm.VM
 	joined  []joined // by index in the plan's joins
 
-	lists    [][]any // elements of the current view's loops without a parent
+	lists    [][]any // the elements of each loop of the current view; not set for a loop with a parent
 	bound    []any   // the current element of each loop
 	identity []byte  // the identity of the current entry
 	text     []byte  // the current key
@@ -197,7 +197,7 @@ func (s *scope) keyValue(r root) any {
 	return v
 }
 
-// column returns a column's value. It first looks at the index where readers usually put the column.
+// column returns a column's value. It first tries the index at which readers usually put the column.
 func (s *scope) column(r root) (any, bool) {
 	names := s.row.Names
 	if r.at < len(names) && names[r.at] == r.name && r.at < len(s.row.Columns) {
