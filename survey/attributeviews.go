@@ -63,7 +63,7 @@ func (p *plan) suggestForAttributes(f *followed) {
 			{"key", quoted(name + ":{" + f.valueOf + "}")}}})
 }
 
-// rowType returns a column type that can hold this column's values.
+// rowType returns a type that can hold this column's values in a row view.
 func (c *Column) rowType() string {
 	switch {
 	case c.Text && c.holdsBody():

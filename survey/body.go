@@ -20,7 +20,7 @@ type bodies struct {
 	codec   string              // the codec of most values; "" if none is known
 	sure    bool                // this codec decodes every value, and no other codec does
 	reason  string              // how many of the sampled values the codec decodes, in words
-	decoded []replicator.Object // by row; nil if the row's body did not decode
+	decoded []replicator.Object // the decoded body of each row; nil if the row's body did not decode
 }
 
 // decode finds the codec of a column's bodies. stages lists the codecs to try, the more likely ones first. A stage is
@@ -87,7 +87,7 @@ func decode(t *Table, column string, stages [][]Codec) bodies {
 	b.decoded = make([]replicator.Object, len(values))
 	for i, v := range values {
 		if len(v) > 0 {
-			b.decoded[i], _ = best[0].Decode(v) // failures were counted above
+			b.decoded[i], _ = best[0].Decode(v) // the search for the codec counted the failures
 		}
 	}
 	return b
@@ -155,7 +155,8 @@ func findBody(t *Table, keyed []string, stages [][]Codec) (found *bodies, others
 	return found, others
 }
 
-// likelihood ranks a column as the column of bodies. Columns that decode come first, then those that are never missing.
+// likelihood ranks a column as the column of bodies. What counts most is that its values decode, then its name, then
+// that its codec is certain, then that it is NOT NULL.
 func (b *bodies) likelihood(t *Table) int {
 	n := 0
 	if b.codec != "" {

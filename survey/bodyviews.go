@@ -46,7 +46,7 @@ func either(first, second string) string {
 	return second
 }
 
-// value returns the kind of cell of a row.
+// value returns the kind of the cell that a sampled row belongs to; "" without a column role.
 func (f *followed) value(row int) string {
 	if f.column == "" {
 		return ""
@@ -62,8 +62,8 @@ type candidate struct {
 }
 
 const (
-	mostIndexes = 8  // suggested for one kind of cell
-	mostFields  = 30 // of a row or document
+	mostIndexes = 8  // indexes suggested for one kind of cell
+	mostFields  = 30 // fields of a row or document
 )
 
 // candidates returns the properties that may be worth an index, the most likely first.
@@ -218,8 +218,8 @@ func (p *plan) why(t *Table) string {
 	return fmt.Sprintf("The table %s is there, and empty.", shown(t.Name))
 }
 
-// fitsIndex reports whether a table is suitable for an index of a property: it has a column of that name and one for
-// the key.
+// fitsIndex reports whether a table is suitable for an index of a property: it has a column with the property's name
+// and a column for the key.
 func fitsIndex(t *Table, from *followed, c candidate) (keyColumn string, ok bool) {
 	if len(t.Columns) != 2 || len(from.key) != 1 {
 		return "", false

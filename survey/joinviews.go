@@ -14,7 +14,7 @@ type ForeignKey struct {
 	Refers  []string // columns of Table, in the order of Columns
 }
 
-// These bound how many joins are proposed for a view.
+// These limit how many joins are proposed for a view.
 const (
 	mostParents  = 5
 	mostChildren = 3
@@ -43,7 +43,7 @@ func (r *reader) foreign(ctx context.Context, t *Table) error {
 }
 
 // suggestJoins proposes a document of a table with foreign keys, as a comment. The document has fields of the
-// referenced rows and lists of the rows that refer to it.
+// referenced rows, and lists of the rows that refer to the table's rows.
 func (p *plan) suggestJoins(f *followed) {
 	if !f.joinable() || len(f.Foreign) == 0 || f.joins() {
 		return
@@ -142,7 +142,7 @@ func (j *joinedView) parent(of *followed, key ForeignKey) {
 	}
 }
 
-// children joins the rows that refer to the table, as a list. It reports whether they have any fields to show.
+// children joins the rows that refer to the table, as a list. It returns false if these rows have no fields to show.
 func (j *joinedView) children(of *followed, key ForeignKey) bool {
 	fields := slices.DeleteFunc(of.plainFields(), func(name string) bool { return has(key.Columns, name) })
 	name := j.name(baseName(of.name))

@@ -10,14 +10,14 @@ import (
 // application has split one table into these parts, and a pattern reads them as one.
 type numbered struct {
 	numberedName
-	tables []*Table // the sampled tables of the group, by name
+	tables []*Table // the sampled tables of the group, in the order of their names
 	names  []string // the names of all tables of the group
 	shared *bool    // whether two of the tables may have rows with the same key; nil: not known yet
 }
 
 // numberedName is the common part of the names of numbered tables.
 type numberedName struct {
-	stem   string // without the number
+	stem   string // the name without the number
 	digits int    // the number of digits; 0: the name has no number
 }
 
@@ -80,7 +80,7 @@ func (g *numbered) span() string {
 	return fmt.Sprintf("%s to %s", shown(slices.Min(g.names)), shown(slices.Max(g.names)))
 }
 
-// chief returns the table with the most sampled rows. What is written about it applies to all tables of the group.
+// chief returns the table with the most sampled rows. The notes on this table apply to the whole group.
 func (g *numbered) chief() *Table {
 	return slices.MaxFunc(g.tables, func(a, b *Table) int { return a.Rows - b.Rows })
 }
@@ -131,7 +131,7 @@ func takeTogether(g *numbered, f *followed) (part bool, left string) {
 	if g == nil {
 		return false, ""
 	}
-	if g.shared == nil { // decided once for the whole group
+	if g.shared == nil { // this is decided once for the whole group
 		shared := g.shareKeys(f.key)
 		g.shared = &shared
 	}

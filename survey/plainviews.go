@@ -84,8 +84,8 @@ func (p *plan) members(f *followed, base, template string) (stanza, bool) {
 var stateNames = []string{"status", "state", "order_status", "payment_status", "stage", "phase", "type", "kind",
 	"category", "role", "level", "priority", "plan", "tier", "country", "language", "locale", "currency", "gender"}
 
-// stateColumn returns the column that rows are likely to be counted by: one that is named like a status, or else an
-// ENUM. It returns nil if there is none.
+// stateColumn returns the column that rows are likely to be counted by: a column that is named like a status, or else
+// an ENUM. It returns nil if there is no such column.
 func (f *followed) stateColumn() (best *Column) {
 	rank := len(stateNames) + 3
 	for i := range f.Columns {
@@ -154,7 +154,7 @@ var amountNames = []string{"cnt", "count", "quantity", "qty", "amount", "score",
 	"votes", "likes", "number"}
 
 // counter suggests a counter of rows, or a sum of their amounts, for each value of the key's first column. It returns
-// nil if that can't be a column's name.
+// nil if that column can't be in a counter.
 func (p *plan) counter(f *followed, base string) *stanza {
 	group := f.col(f.key[0])
 	if badName(group.Name) || group.bytes() > seen.MostIndexed {

@@ -11,13 +11,13 @@ import (
 
 const (
 	maxDepth      = 3   // levels of objects to search for properties
-	maxElements   = 100 // of a list
-	maxProperties = 60  // of one kind of cell; if there are more, their names are probably keys
+	maxElements   = 100 // elements of a list to search
+	maxProperties = 60  // properties of one kind of cell; if there are more, their names are probably keys
 )
 
 // property is a property of the sampled bodies. If its path goes through lists, it stands for every element.
 type property struct {
-	path    string // as a view names it
+	path    string // the property's path in a view's definition
 	name    string // the last name of the path
 	present int    // how many documents have it, with a value other than null
 	list    bool   // the path goes through a list
@@ -25,7 +25,7 @@ type property struct {
 	seen.Values
 	values map[string]bool
 
-	seenIn int // the last document with the property, counted from 1
+	seenIn int // number of the last document that has the property; the first document is 1
 }
 
 // collect lists the properties of documents by path. more reports whether there are more than are listed.
@@ -51,7 +51,7 @@ type collector struct {
 func (c *collector) object(path string, object replicator.Object, depth int, list bool) {
 	for _, m := range object {
 		if m.Name == "" {
-			continue // a path can't name it
+			continue // a path can't name a member without a name
 		}
 		under := pathName(m.Name)
 		if path != "" {
@@ -90,7 +90,7 @@ func (c *collector) value(path, name string, v any, depth int, list bool) {
 				if depth < maxDepth {
 					c.object(path+"[]", e, depth+1, true)
 				}
-			case []any: // a path can't continue
+			case []any: // a list within a list is left out
 			default:
 				c.value(path+"[]", name, e, depth, true)
 			}

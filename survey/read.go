@@ -26,7 +26,7 @@ const (
 // Limits for reading a server.
 const (
 	dialTimeout  = 10 * time.Second
-	queryTimeout = 10 * time.Second // of one statement; the server enforces it
+	queryTimeout = 10 * time.Second // the time limit of one statement, which the server enforces
 )
 
 // ErrNoDatabase means that a DSN names no database. The error's text lists the databases.
@@ -113,7 +113,7 @@ func Sample(ctx context.Context, dsn, database, table string, columns []string) 
 func connect(ctx context.Context, dsn, rights string) (r *reader, done func(), err error) {
 	cfg, err := mysqldsn.Parse(dsn)
 	if err != nil {
-		return nil, nil, ErrDSN // err may contain the DSN
+		return nil, nil, ErrDSN // the driver's error may contain the DSN
 	}
 	cfg.Logger = &mysql.NopLogger{}
 	cfg.ParseTime, cfg.MultiStatements, cfg.InterpolateParams = false, false, true
@@ -134,11 +134,11 @@ func connect(ctx context.Context, dsn, rights string) (r *reader, done func(), e
 	db := sql.OpenDB(connector)
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		_ = db.Close() // it has no open connection
+		_ = db.Close() // the pool has no open connection
 		return nil, nil, fmt.Errorf("connecting to %s: %w%s", cfg.Addr, err, missing(err, strings.ReplaceAll(rights, "%s", sqlname.Quote(cfg.DBName))))
 	}
 	done = func() {
-		_ = conn.Close() // everything was read
+		_ = conn.Close() // an error doesn't matter, because everything was read
 		_ = db.Close()
 	}
 	return &reader{conn: conn, address: cfg.Addr, database: cfg.DBName}, done, nil
@@ -181,7 +181,7 @@ func (r *reader) read(ctx context.Context, only []string) (*Database, error) {
 	}
 	for _, name := range names {
 		t, wanted := Table{Name: name}, chosen[name]
-		if !wanted && db.Kept[name] == "" { // there may be thousands, and each takes two queries
+		if !wanted && db.Kept[name] == "" { // there may be thousands of other tables, and each would take two queries
 			t.Skipped = true
 			db.Tables = append(db.Tables, t)
 			continue
@@ -201,8 +201,9 @@ func (r *reader) read(ctx context.Context, only []string) (*Database, error) {
 	return db, nil
 }
 
-// choose chooses the tables to sample: the named ones, or else all except the program's own and those of frameworks. If
-// there are too many, it takes those with the most rows, and sets Beyond to the number of the others.
+// choose chooses the tables to sample: the named tables, or else all tables except the program's own and those of
+// frameworks. If there are too many, it takes the tables with the most rows, and sets Beyond to the number of other
+// tables.
 func (r *reader) choose(ctx context.Context, db *Database, names, only []string) (map[string]bool, error) {
 	wanted := only
 	if len(only) == 0 {
@@ -229,7 +230,7 @@ func (r *reader) choose(ctx context.Context, db *Database, names, only []string)
 	for _, name := range wanted {
 		chosen[name] = true
 	}
-	for name := range db.Kept { // tables that are in use already are mentioned and stay in use
+	for name := range db.Kept { // tables that hold views already are sampled, too, and keep holding them
 		chosen[name] = chosen[name] || len(only) == 0
 	}
 	return chosen, nil
@@ -282,8 +283,8 @@ func (r *reader) prepare(ctx context.Context) error {
 	for _, set := range []string{
 		fmt.Sprintf("max_execution_time = %d", 1000*limit), // MySQL
 		fmt.Sprintf("max_statement_time = %d", limit),      // MariaDB
-		"sql_select_limit = 18446744073709551615",          // a lower global limit would cut off lists
-		"lock_wait_timeout = 2",                            // waits for a running ALTER TABLE, for example
+		"sql_select_limit = 18446744073709551615",          // a lower global limit would cut results off
+		"lock_wait_timeout = 2",                            // limits the wait for a running ALTER TABLE, for example
 		"sql_mode = ''",                                    // no ANSI_QUOTES
 	} {
 		if _, err := r.conn.ExecContext(ctx, "SET SESSION "+set); err != nil {

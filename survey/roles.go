@@ -14,7 +14,7 @@ type roles struct {
 	body    *bodies  // nil for plain rows
 	objects []string // further columns that contain objects
 	valueOf string   // the column of an attribute's value; "" if the rows are not attributes
-	isLog   bool     // the rows never change, and version is their number
+	isLog   bool     // the rows never change, and version is the column with the row's number
 	problem string   // why the table can't be followed, and what to do; "" if it can
 }
 
@@ -46,7 +46,8 @@ func assign(t *Table, stages [][]Codec) roles {
 			r.splitColumn(t, r.key)
 		}
 	}
-	if len(t.Primary) == 1 && !slices.Equal(r.key, t.Primary) { // a primary key of several columns is the default
+	// A primary key of several columns is not written as the offset: without an offset, scans follow the primary key.
+	if len(t.Primary) == 1 && !slices.Equal(r.key, t.Primary) {
 		r.offset = t.Primary
 	}
 	for _, name := range r.key {
@@ -69,7 +70,7 @@ var versionNames = []string{"version", "ref_key", "revision", "rev", "ver", "seq
 func (r *roles) versions(t *Table) bool {
 	best := 0
 	for _, u := range t.Unique {
-		for i := len(u) - 1; i > 0; i-- { // in its key, a version follows the entity's columns
+		for i := len(u) - 1; i > 0; i-- { // in a unique key, the version follows the entity's columns
 			name := u[i]
 			rank := versionRank(t, name)
 			rest := slices.Delete(slices.Clone(u), i, i+1)

@@ -19,12 +19,12 @@ import (
 const (
 	newestRows = 200
 	oldestRows = 50
-	places     = 8         // how many positions between the ends are sampled
+	places     = 8         // the number of positions that are sampled between the ends of the key
 	placeRows  = 25        // rows at each of these positions
-	batchRows  = 25        // of one statement
+	batchRows  = 25        // the rows of one statement
 	maxBody    = 256 << 10 // longer bodies are not read
-	maxBytes   = 4 << 20   // of one table's sample; a batch may exceed it
-	maxTotal   = 128 << 20 // of all samples; after that, each table gets one batch
+	maxBytes   = 4 << 20   // the size of one table's sample, which the last batch may exceed
+	maxTotal   = 128 << 20 // the size of all samples; after that, each further table gets one batch
 	maxTime    = 20 * time.Second
 )
 
@@ -47,7 +47,7 @@ func (r *reader) sample(ctx context.Context, t *Table) error {
 	err := s.all(ctx)
 	r.sampled += s.bytes
 	if answer := (*mysql.MySQLError)(nil); errors.As(err, &answer) && t.Rows > 0 {
-		return nil // for example because of a timeout: what was read is enough
+		return nil // after a timeout, for example, the rows that were read are enough
 	}
 	return err
 }
@@ -108,7 +108,7 @@ type sampler struct {
 	columns []*Column // the columns that are read
 	seen    map[string]bool
 	bytes   int
-	limit   int // in bytes
+	limit   int // the size limit of this sample, in bytes
 	until   time.Time
 }
 
@@ -187,7 +187,7 @@ func (s *sampler) row(rows *sql.Rows) error {
 			v = append([]byte{}, values[i]...)
 		} else if lengths[i].Valid {
 			s.table.TooLong[c.Name]++
-			s.bytes += maxBody // the server has read it
+			s.bytes += maxBody // the server has read the value, although it did not send it
 		}
 		s.bytes += len(v)
 		s.table.Values[c.Name] = append(s.table.Values[c.Name], v)

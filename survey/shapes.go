@@ -34,7 +34,7 @@ func (r *roles) log(t *Table) bool {
 	if key == nil || slices.ContainsFunc(t.Unique, func(u []string) bool { return subset(u, key) }) {
 		return false
 	}
-	for _, u := range t.Unique { // without the version, a unique key is the entity
+	for _, u := range t.Unique { // a unique key without its version column identifies the entity
 		if last := len(u) - 1; last > 0 && subset(key, u[:last]) && t.col(u[last]).integer() {
 			key = u[:last]
 			break
@@ -131,7 +131,7 @@ func (r *roles) attributes(t *Table) bool {
 		len(t.Columns) > 8 || len(distinct(t.Values[attribute.Name])) > fewSorts {
 		return false
 	}
-	for _, u := range t.Unique { // the key is the entity, the attribute, and perhaps the value's store or language
+	for _, u := range t.Unique { // such a key has the entity, the attribute, and perhaps the value's store or language
 		if len(u) > 1 && has(u, attribute.Name) && !has(u, value.Name) {
 			r.key = without(u, attribute.Name)
 			r.column, r.valueOf = attribute.Name, value.Name

@@ -9,7 +9,7 @@ import (
 // plan is the content of a configuration before it is written.
 type plan struct {
 	db     *Database
-	alike  map[string]*numbered // by table name
+	alike  map[string]*numbered // the group of each numbered table, by table name
 	tables []*followed          // the tables that can be followed
 	left   []string             // notes on the other tables
 	taken  map[string]bool
@@ -22,15 +22,15 @@ type followed struct {
 	*Table
 	roles
 	name  string    // the name in the configuration
-	parts *numbered // the tables that its pattern matches; nil: a single table
+	parts *numbered // the group of tables that the configured pattern matches; nil: a single table
 	sorts []sortOfCell
-	views []stanza // of a table without a body
+	views []stanza // the suggested views of a table without a body
 }
 
-// sortOfCell is one kind of cell: a table's only one, or one value of its column role.
+// sortOfCell is one kind of cell: the only kind of a table, or the cells with one value of the column role.
 type sortOfCell struct {
-	from       string // as a view names it
-	base       string // the start of its views' names
+	from       string // the cells' name in a view's from: TABLE or TABLE.VALUE
+	base       string // the start of the names of the suggested views
 	table      *followed
 	docs       int // how many bodies were decoded
 	properties []*property
@@ -40,11 +40,11 @@ type sortOfCell struct {
 
 // stanza is a section of the file.
 type stanza struct {
-	note     string // the comment above it
+	note     string // the comment above the section
 	header   string
 	settings []pair // keys with TOML values
-	live     bool   // enabled; otherwise written as a comment
-	made     bool   // an empty table exists, which was made for the view
+	live     bool   // the section is enabled; otherwise it is written as a comment
+	made     bool   // a table that fits the view exists already
 }
 
 // create makes the program create the view's table.
@@ -55,7 +55,7 @@ func (v *stanza) create(types ...pair) {
 // hash suggests a Redis hash for each entity.
 func (p *plan) hash(from, base, template string, fields []string) stanza {
 	name := p.unique("views", base+"_hash")
-	if name != base+"_hash" { // another view already has keys with that start
+	if name != base+"_hash" { // another view already has keys that start with base
 		base = name
 	}
 	return stanza{note: "Redis: a hash for each entity.", header: "views." + name,
@@ -202,7 +202,7 @@ func (p *plan) keeper() *Database {
 	return p.db
 }
 
-// table returns a table of that database by name, or nil.
+// table returns a table of the database that holds the views in MySQL, by name, or nil.
 func (p *plan) table(name string) *Table {
 	tables := p.keeper().Tables
 	for i := range tables {
@@ -213,8 +213,8 @@ func (p *plan) table(name string) *Table {
 	return nil
 }
 
-// free returns a name for a view in MySQL that has its own table. It also returns an existing table of that name if the
-// table fits and the view may use it: the table is empty, or the program keeps this view there already.
+// free returns a name for a view in MySQL and for the view's own table. It also returns an existing table of that name
+// if the table fits and the view may use it: the table is empty, or the program keeps this view there already.
 func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 	for n := 1; ; n++ {
 		candidate := name
@@ -245,7 +245,7 @@ func (p *plan) ours(t *Table, view string) bool {
 	return kept == view || empty && kept == ""
 }
 
-// secret reports whether a name looks like that of a value that should not be copied.
+// secret reports whether a name looks like the name of a password or another value that should not be copied.
 func secret(name string) bool {
 	lower := strings.ToLower(name)
 	if slices.ContainsFunc(strings.FieldsFunc(lower, func(r rune) bool { return !isWord(r) || r == '_' }),

@@ -12,7 +12,7 @@ type Database struct {
 	Name   string
 	Tables []Table // base tables, by name
 
-	Beyond int // how many tables were not sampled because there are too many
+	Beyond int // the number of tables that were not sampled because there are too many
 
 	// Targets lists the servers for the views, at most one of each type. If it is empty, views are kept in the source's
 	// own database.
@@ -52,17 +52,17 @@ type Table struct {
 	Values  map[string][][]byte
 	TooLong map[string]int
 
-	Skipped bool   // it was not requested, and so not sampled
+	Skipped bool   // the table was not requested, and so not sampled
 	Problem string // why the table could not be read; "" if it could
 }
 
 // Column describes a column as information_schema does.
 type Column struct {
 	Name      string
-	DataType  string // in lower case: int, varchar, …
-	Type      string // int unsigned, varchar(64), …
-	Length    int64  // in characters or bytes; 0 if it has none
-	Text      bool   // it has a character set
+	DataType  string // the type's name in lower case: int, varchar, …
+	Type      string // the full type: int unsigned, varchar(64), …
+	Length    int64  // the maximum length in characters or bytes; 0 if the type has none
+	Text      bool   // the column has a character set
 	Nullable  bool
 	Auto      bool // AUTO_INCREMENT
 	Generated bool
@@ -137,5 +137,5 @@ func (c *Column) bytes() int64 {
 	case c.Length > 0:
 		return c.Length
 	}
-	return 16 // numbers and times need less; MariaDB's UUID needs exactly that
+	return 16 // numbers and times need less than 16 bytes; MariaDB's UUID needs exactly 16
 }

@@ -13,13 +13,13 @@ import (
 type Target struct {
 	Type string // the sink's type: mysql, redis or elastic
 
-	// DSN is a MySQL server's DSN with its password; "" for other servers. Database describes that server and is set by
-	// the caller. Views use its existing tables only if these are empty.
+	// DSN is a MySQL server's DSN with its password; "" for other servers. The caller sets Database, which describes
+	// that server's database. Views use only tables of it that are empty, or that hold the same view already.
 	DSN      string
 	Database *Database
 
-	settings []pair   // of the sink's section
-	secrets  []string // the environment variables that hold its passwords
+	settings []pair   // the settings in the sink's section
+	secrets  []string // the environment variables that hold the server's passwords
 }
 
 // ErrTarget means that a text names no server. The error doesn't contain the text, which may contain the password.
@@ -33,8 +33,8 @@ var server = regexp.MustCompile(`^(rediss?|unix|https?)://(?:([^@/]*)@)?([^@]+)$
 // variableOf matches ${NAME}.
 var variableOf = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)
 
-// ParseTarget parses a URL or a DSN. It replaces a password by an environment variable. The variable is the one that
-// the text names as ${NAME}, or else the sink's.
+// ParseTarget parses a URL or a DSN. It replaces a password by an environment variable. The text may name the variable
+// as ${NAME}. Otherwise it is REDIS_PASSWORD, ELASTIC_PASSWORD or SINK_PASSWORD.
 func ParseTarget(text string) (Target, error) {
 	parts := server.FindStringSubmatch(text)
 	if parts == nil {
@@ -127,7 +127,7 @@ func (p *plan) target(typ string) *Target {
 	return nil
 }
 
-// mostLive bounds how many views of one sink are enabled, because each one takes a fill.
+// mostLive bounds how many views of one sink are enabled, because each enabled view must be filled.
 const mostLive = 10
 
 // keep decides whether the best view of a table for a sink is enabled. The view is enabled if the sink was named, or if

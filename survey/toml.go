@@ -27,7 +27,7 @@ func quoted(s string) string {
 	return b.String()
 }
 
-// bare returns a key of an inline table. It is quoted only if TOML requires that.
+// bare returns a key of an inline table. The key is quoted only if TOML requires quotes.
 func bare(key string) string {
 	if badName(key) {
 		return strings.ReplaceAll(quoted(key), "$${", "${") // variables are replaced only in values
@@ -35,7 +35,7 @@ func bare(key string) string {
 	return key
 }
 
-// one returns a list, or the only element without brackets.
+// one returns texts as a TOML list. If there is only one text, it returns that text without brackets.
 func one(texts []string) string {
 	if len(texts) == 1 {
 		return quoted(texts[0])
@@ -71,7 +71,7 @@ func shown(name string) string {
 	return name
 }
 
-// pathName returns a property's name as a part of a path. It is quoted if a path would otherwise read it differently.
+// pathName returns a property's name as a part of a path. The name is quoted if it would otherwise mean something else.
 func pathName(name string) string {
 	if name != "" && !strings.ContainsAny(name, `.[]"`) && name[0] != '$' && name[0] != '=' {
 		return name

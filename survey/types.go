@@ -18,8 +18,8 @@ func (p *property) indexType(room int64) string {
 }
 
 // createdAs reports whether a table's column is what the program creates for a type. It returns the type that was
-// configured at that time, which may have another text length. The new file must repeat that type: another one would
-// change the view's definition.
+// configured when the column was created, which may have another text length. The new file must repeat the returned
+// type: another type would change the view's definition.
 func (c *Column) createdAs(typ string) (string, bool) {
 	name, _, _ := strings.Cut(strings.ToLower(typ), "(")
 	switch {

@@ -15,7 +15,7 @@ var mattering = []string{"user", "customer", "member", "account", "person", "peo
 	"post", "item", "invoice", "payment"}
 
 const (
-	ofName   = 5 // a matching name counts as much as 5 referring tables or 5 digits in the number of rows
+	ofName   = 5 // a matching name counts as much as 5 referring tables, or 5 digits in the number of rows
 	mostRefs = 6
 )
 
