@@ -32,7 +32,7 @@ type Browser struct {
 	mu      sync.Mutex
 	next    int
 	waiting map[int]chan message
-	ended   error // why no more answers come
+	ended   error // why the browser sends no more answers
 }
 
 // message is a request, an answer or an event of the protocol. An event has no ID.
@@ -78,9 +78,9 @@ func Start(t testing.TB) *Browser {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = process.Wait() // it may have been killed
+			_ = process.Wait() // the browser may have been killed
 		}()
-		_ = b.call("", "Browser.close", nil, nil) // it may no longer answer
+		_ = b.call("", "Browser.close", nil, nil) // the browser may no longer answer
 		select {
 		case <-ended:
 		case <-time.After(5 * time.Second):
@@ -213,8 +213,8 @@ func (p *Page) call(method string, params, out any) {
 	}
 }
 
-// Eval evaluates a JavaScript expression in the page and decodes its value into out, unless that is nil. It waits for a
-// promise.
+// Eval evaluates a JavaScript expression in the page and decodes its value into out, unless out is nil. If the value is
+// a promise, Eval waits for its result.
 func (p *Page) Eval(expression string, out any) {
 	p.t.Helper()
 	var got struct {

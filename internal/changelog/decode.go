@@ -12,8 +12,8 @@ import (
 	"replicator/internal/jsonscan"
 )
 
-// Decoder decodes records. Most have the table, column and names of columns of the record before, and share those texts
-// with it. It is not safe for concurrent use. Its zero value is ready.
+// Decoder decodes records. Most records have the same table, column and names of columns as the previous record, and
+// share those texts with it. It is not safe for concurrent use. Its zero value is ready.
 type Decoder struct {
 	table, column string
 	names         []string
@@ -148,7 +148,8 @@ func (d *Decoder) decodeKey(key []byte) (c replicator.Cell, err error) {
 	return c, nil
 }
 
-// same decodes a JSON string, and keeps it in last. It returns last's memory if that is the same string.
+// same decodes a JSON string and stores the result in last. If last already holds an equal string, last stays
+// unchanged.
 func same(last *string, text []byte) (string, error) {
 	decoded, err := jsonscan.Bytes(text)
 	if string(decoded) != *last {
@@ -183,7 +184,7 @@ func (d *Decoder) decodeRow(r *Record, value []byte) error {
 		v.row.Body, r.Codec = v.raw, v.codec
 	case v.codec != "":
 		return notOurs("it names a codec but has no raw body")
-	case v.body != nil: // a copy, because the record shares memory with everything fetched with it
+	case v.body != nil: // a copy, because the record shares memory with all records of the same fetch
 		v.row.Body, r.Codec = bytes.Clone(v.body), "json"
 	}
 	r.Row = v.row
@@ -195,7 +196,7 @@ func (v *stored) column(name, text []byte) error {
 	value, err := decodeValue(text)
 	n, names := len(v.row.Columns), v.decoder.names
 	if n >= len(names) || names[n] != string(name) {
-		names = append(names[:n:n], string(name)) // a copy: earlier rows share it
+		names = append(names[:n:n], string(name)) // a copy, because earlier rows share the list
 		v.decoder.names = names
 	}
 	if v.row.Columns == nil {

@@ -57,7 +57,7 @@ func headers(r *Record) []kgo.RecordHeader {
 	case r.Row == nil:
 		what = opGone
 	}
-	all := make([]byte, 0, 64+len(r.Source)) // the numbers have at most 20 digits, and few have that many
+	all := make([]byte, 0, 64+len(r.Source)) // each number has at most 20 digits, and few have that many
 	next := func(grown []byte) []byte {
 		value := grown[len(all):len(grown):len(grown)]
 		all = grown
@@ -157,7 +157,7 @@ func appendKeyValues(b []byte, key replicator.Key) []byte {
 // Values that JSON can't express are an object with one of these members.
 const (
 	tagBytes   = "base64"  // []byte
-	tagText    = "text64"  // a string that is not UTF-8
+	tagText    = "text64"  // string that is not UTF-8
 	tagDecimal = "decimal" // Number
 	tagJSON    = "json"    // RawJSON
 	tagBadJSON = "json64"  // invalid RawJSON

@@ -18,16 +18,16 @@ type Mark struct {
 	Source      string // the shard's name
 	Fingerprint string
 	Standing    replicator.Standing
-	Time        time.Time // when it was written
+	Time        time.Time // when the mark was written
 
 	Partitions int // number of partitions that have cells
 
 	// The fields below are only in the marks topic.
 
 	Topic     string  // id of the topic, which changes if the topic is deleted and created again
-	Offsets   []int64 // by partition: offset of its mark in the same transaction; nil in the first mark
-	Forgotten []int64 // by partition: offset before which records had another definition; nil: none
-	Starts    []int64 // by partition: first offset when the view was created; nil: 0
+	Offsets   []int64 // by partition: offset of the mark that the same transaction wrote to it; nil in the first mark
+	Forgotten []int64 // by partition: records before this offset are from another definition of the view; nil: none
+	Starts    []int64 // by partition: the log's first offset when the view was created; nil: 0
 }
 
 // MarksSuffix ends the name of the marks topic, after the name of the data's topic.

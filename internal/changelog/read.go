@@ -14,8 +14,8 @@ import (
 	"replicator/internal/kafkaclient"
 )
 
-// silence is how long a read waits for the next record before it fails. There is always a last record before an end: it
-// is in the active segment, which compaction skips.
+// silence is how long a read waits for the next record before it fails. The last record before the end always exists,
+// because it is in the active segment, which compaction skips.
 const silence = 30 * time.Second
 
 // Read reads committed records of a topic and passes them to each, some at a time. In each partition it reads from one
@@ -61,8 +61,8 @@ func ReadPast(ctx context.Context, options []kgo.Opt, topic string, partition in
 	return next, err
 }
 
-// isCommit tells the control record of a commit from that of an abort. Its key is a version and a type, of 16 bits each
-// (EndTransactionMarker in Kafka's protocol).
+// isCommit reports whether a control record is a commit, not an abort. The record's key is a version and a type, of 16
+// bits each (EndTransactionMarker in Kafka's protocol).
 func isCommit(r *kgo.Record) bool { return len(r.Key) >= 4 && binary.BigEndian.Uint16(r.Key[2:]) == 1 }
 
 // read reads all records that an isolation level shows, including control records.

@@ -27,7 +27,7 @@ type Record struct {
 	// Body is the decoded Row.Body, for readers without the codec; nil if it can't be decoded. Decode does not set it.
 	Body any
 
-	Source string // the origin: name of the shard; "" without shards
+	Source string // the name of the shard that the row is from; "" without shards
 
 	// Dead says why the row could not be published; "" if it was published. With Dead, Row is nil.
 	Dead string
@@ -57,8 +57,8 @@ func notOurs(format string, args ...any) error {
 const (
 	opPut   = "put"
 	opReset = "reset"
-	opGone  = "gone" // put or re-read: the cell has no row left
-	opDead  = "dead" // put or re-read: the row can't be published
+	opGone  = "gone" // instead of put or reset: the cell has no row left
+	opDead  = "dead" // instead of put or reset: the row can't be published
 	opMark  = "mark"
 )
 
@@ -67,7 +67,7 @@ const (
 	headerVersion = "version"
 	headerOrder   = "order"
 	headerAsOf    = "as_of"
-	headerSource  = "source" // the origin: name of the shard, empty without shards
+	headerSource  = "source" // the name of the shard that the row is from; empty without shards
 )
 
 // Partition returns a cell's partition in a topic that had n partitions when it was first written. It hashes the key's

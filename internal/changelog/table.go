@@ -19,18 +19,18 @@ type Table struct {
 	cells *spill.Map
 
 	mu     sync.Mutex
-	next   map[int32]int64 // by partition: offset at which to continue
-	spread int             // lowest Partitions of any mark; 0: no mark yet
+	next   map[int32]int64 // by partition: the offset at which to continue reading
+	spread int             // the lowest Mark.Partitions of all marks; 0: no mark yet
 }
 
 // Entry is what a Table knows about a cell.
 type Entry struct {
 	State     replicator.State
 	Shown     bool  // the cell has a row
-	Dead      bool  // its row could not be published
-	Partition int32 // partition of the record
+	Dead      bool  // the cell's row could not be published
+	Partition int32 // the partition of the cell's newest record
 	Offset    int64
-	Value     []byte // value of the record; nil if the cell is gone
+	Value     []byte // the value of that record; nil if the cell is gone
 }
 
 // NewTable makes an empty table. dir is the directory for its files; "": the system's directory for temporary files.
@@ -114,8 +114,8 @@ func (t *Table) Get(keys [][]byte, each func(i int, e Entry, ok bool)) error {
 	return errors.Join(err, wrong)
 }
 
-// Walk calls each for the entries after a key, in key order, until each returns false. With nil it begins at the first
-// key. The entry is valid until each returns. each must not use the table.
+// Walk calls each for the entries after a key, in key order, until each returns false. If after is nil, Walk begins at
+// the first key. The entry is valid until each returns. each must not use the table.
 func (t *Table) Walk(after []byte, each func(key []byte, e Entry) bool) error {
 	var wrong error
 	err := t.cells.Walk(after, func(key, stored []byte) bool {

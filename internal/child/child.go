@@ -13,7 +13,7 @@ type Child struct {
 	err  error
 }
 
-// Start starts cmd tied to this process. Only Child may wait for it.
+// Start starts cmd as a process that ends with this one. The caller waits for it with the Child, not with cmd.
 //
 // Linux sends the death signal when the *thread* that forked ends, not the process, and Go ends threads at any time. So
 // one goroutine starts the child, keeps its thread, and waits for the child.

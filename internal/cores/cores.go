@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	every = 100 * time.Millisecond // for that long, a backlog has only one processor
+	every = 100 * time.Millisecond // how often CPU usage is checked; a backlog has only one processor for that long
 
-	much   = 0.6 // of one processor: above this, use all
-	little = 0.4 // of one: if usage stays below this, use one
-	calm   = 20  // for so many intervals in a row
+	much   = 0.6 // fraction of one processor: if usage rises above it, use all processors
+	little = 0.4 // fraction of one processor: if usage stays below it, use one processor
+	calm   = 20  // number of intervals for which usage must stay below little
 )
 
 // Pace adjusts the number of processors as the package says, from now on, for the whole process. It does nothing if the
@@ -78,7 +78,7 @@ const (
 // use tracks how busy the program is.
 type use struct {
 	single bool // one processor is used
-	calm   int  // intervals in a row with little usage
+	calm   int  // the number of latest intervals in a row with little usage
 }
 
 // next returns the change that is due, given the fraction of a processor that was used in the last interval.

@@ -10,7 +10,7 @@ import (
 )
 
 // archive writes the named files of a directory to a .tar.gz file at path. In the archive, they are in the folder
-// under. It keeps their times and omits their owners.
+// under. It keeps the files' times and omits their owners.
 func archive(path, dir, under string, names []string) error {
 	file, err := os.Create(path)
 	if err != nil {

@@ -28,10 +28,10 @@ func Targets() []Target {
 
 // Release describes the release to make.
 type Release struct {
-	Version string // without a leading v
+	Version string // the version without a leading v
 	Commit  string
-	Time    time.Time // of the commit: the modification time of every file
-	Root    string    // the checkout
+	Time    time.Time // the time of the commit, which every file has as its modification time
+	Root    string    // the directory of the checkout
 	Targets []Target
 }
 

@@ -14,10 +14,10 @@ import (
 // by 60 %, 12.2 by 200 %, and 10.8 by 400 %. Into Redis it was 14.6, 12.2 and 10.4. The process took 41, 54 and 70 MiB
 // for MySQL, and 48, 67 and 100 for Redis.
 const (
-	room    = 72 << 20 // the heap may always grow to this size, unless that is more than most allows
-	least   = 60       // percent, if much memory is in use
-	most    = 400      // percent, if little memory is in use
-	unequal = 10       // smaller differences don't count: setting a percentage stops the program for a moment
+	room    = 72 << 20 // the heap may always grow to this size, unless most allows less
+	least   = 60       // lowest percentage, for much memory in use
+	most    = 400      // highest percentage, for little memory in use
+	unequal = 10       // smaller changes are not made: setting a percentage stops the program for a moment
 )
 
 // percent returns by how many percent of the memory in use the heap may grow.

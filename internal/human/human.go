@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// most is the longest duration that can be formatted, in seconds.
+// most is the longest duration that Seconds can format, in seconds.
 const most = 9.2e9
 
 // Seconds formats a number of seconds that may be unknown.

@@ -19,7 +19,7 @@ type Scanner struct {
 	Pos  int
 }
 
-// Peek returns the next byte, 0 at the end (no token begins with 0).
+// Peek returns the next byte; 0 at the end, because no token begins with 0.
 func (s *Scanner) Peek() byte {
 	if s.Pos < len(s.Data) {
 		return s.Data[s.Pos]
@@ -38,8 +38,8 @@ func (s *Scanner) Space() {
 	}
 }
 
-// Closes skips white space. If the closing bracket of an empty list or object follows, it skips that, too, and returns
-// true.
+// Closes skips white space. If the closing bracket of an empty list or object follows, it skips the bracket, too, and
+// returns true.
 func (s *Scanner) Closes(closing byte) bool {
 	s.Space()
 	if s.Peek() == closing {
@@ -49,7 +49,8 @@ func (s *Scanner) Closes(closing byte) bool {
 	return false
 }
 
-// More reads the byte after a member or element: a comma, so there is more, or the closing bracket.
+// More reads the byte after a member or element: a comma, or the closing bracket. It returns true after a comma,
+// because another member or element follows.
 func (s *Scanner) More(closing byte) (bool, error) {
 	s.Space()
 	switch s.Peek() {
@@ -100,7 +101,7 @@ func (s *Scanner) Literal(word string) error {
 	return nil
 }
 
-// Number reads a number. integral reports whether it has neither a fraction nor an exponent.
+// Number reads a number. integral reports whether the number has neither a fraction nor an exponent.
 func (s *Scanner) Number() (raw []byte, integral bool, err error) {
 	start := s.Pos
 	if s.Peek() == '-' {
@@ -193,8 +194,8 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
-// escapeLength returns the length of the escape at the start of b; 0 if it is not allowed. A surrogate pair is one
-// escape. A lone surrogate is not a character, so no sink could store it.
+// escapeLength returns the length of the escape at the start of b; 0 if JSON does not allow the escape. A surrogate
+// pair is one escape. A lone surrogate is not a character, so no sink could store it.
 func escapeLength(b []byte) int {
 	if len(b) < 2 {
 		return 0

@@ -21,8 +21,8 @@ const (
 // Access says how to reach a cluster.
 type Access struct {
 	Brokers   []string    // HOST:PORT of the brokers to ask first
-	TLS       *tls.Config // nil: none
-	Mechanism string      // of SASL; "": none
+	TLS       *tls.Config // nil: no TLS
+	Mechanism string      // the SASL mechanism; "": no SASL
 	Username  string
 	Password  string
 	Timeout   time.Duration // a connection without an answer for that long is lost; 0: 10 s

@@ -73,8 +73,8 @@ func Parse(template string) (parts []Part, tail string, err error) {
 			p := Part{Text: text.String(), Path: rest[1:end]}
 			if colon := unquoted(p.Path, ':'); colon >= 0 {
 				if p.Path, p.Form = p.Path[:colon], p.Path[colon+1:]; p.Form == "" {
-					return nil, "", errors.New("a : in the template has no form after it; use uuid, hex or " +
-						"base64, or remove the :")
+					return nil, "", errors.New("a \":\" in the template has no form after it; use uuid, hex or " +
+						"base64, or remove the \":\"")
 				}
 			}
 			text.Reset()
@@ -87,7 +87,7 @@ func Parse(template string) (parts []Part, tail string, err error) {
 	return parts, text.String(), nil
 }
 
-// unquoted finds a character outside double quotes.
+// unquoted returns the index of the first c outside double quotes; -1 if there is none.
 func unquoted(s string, c byte) int {
 	quoted := false
 	for i := 0; i < len(s); i++ {

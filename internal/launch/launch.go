@@ -73,24 +73,24 @@ func module() string {
 type Program struct {
 	Path string
 	Dir  string
-	Env  []string // nil: this process's environment
+	Env  []string // the environment; nil: this process's
 }
 
 // File returns the configuration's path.
 func (p Program) File() string { return filepath.Join(p.Dir, "replicator.toml") }
 
-// Configure writes the configuration, which is the parts in order.
+// Configure writes the configuration, which consists of the parts in order.
 func (p Program) Configure(parts ...string) error {
 	return os.WriteFile(p.File(), []byte(strings.Join(parts, "\n")), 0o600)
 }
 
-// Start starts a command line. When ctx ends, it asks the program to end.
+// Start starts the program with arguments. When ctx ends, the program is asked to end.
 func (p Program) Start(ctx context.Context, args ...string) (*Process, error) {
 	r := &Process{cmd: exec.CommandContext(ctx, p.Path, args...)}
 	r.cmd.Dir, r.cmd.Env = p.Dir, p.Env
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.log
 	r.cmd.Cancel = func() error { return r.cmd.Process.Signal(syscall.SIGTERM) }
-	r.cmd.WaitDelay = 30 * time.Second // longer than a stop takes to drain
+	r.cmd.WaitDelay = 30 * time.Second // longer than the program takes to stop
 	var err error
 	r.child, err = child.Start(r.cmd)
 	return r, err
@@ -125,24 +125,24 @@ func (r *Process) Ended() bool {
 	}
 }
 
-// Code waits for the end and returns the exit status; -1 for a signal.
+// Code waits until the process has ended, and returns its exit status; -1 if a signal ended it.
 func (r *Process) Code() int {
 	<-r.Done()
 	return r.cmd.ProcessState.ExitCode()
 }
 
-// How waits for the end and describes it: the exit status, or the signal that ended the process.
+// How waits until the process has ended, and returns the exit status or the signal that ended it, as text.
 func (r *Process) How() string {
 	<-r.Done()
 	return r.cmd.ProcessState.String()
 }
 
-// CPU returns the CPU time that the process, which has ended, used.
+// CPU returns the CPU time that the process used. The process must have ended.
 func (r *Process) CPU() time.Duration {
 	return r.cmd.ProcessState.UserTime() + r.cmd.ProcessState.SystemTime()
 }
 
-// Wait waits for the end. If the process failed, the error has the last lines that were logged.
+// Wait waits until the process has ended. If it failed, the error has the last lines of its log.
 func (r *Process) Wait() error {
 	if err := r.child.Wait(); err != nil {
 		return fmt.Errorf("replicator %s: %w\n%s", strings.Join(r.cmd.Args[1:], " "), err, LastLines(r.Log(), 20))
@@ -159,7 +159,7 @@ func (r *Process) Signal(s os.Signal) error {
 	return err
 }
 
-// Stop asks the process to end, and waits until it has.
+// Stop asks the process to end, and waits until it has ended.
 func (r *Process) Stop() error {
 	if err := r.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (r *Process) Stop() error {
 
 // Kill kills the process, unless it has ended.
 func (r *Process) Kill() {
-	_ = r.cmd.Process.Kill() // it may have ended
+	_ = r.cmd.Process.Kill() // the process may have ended
 	<-r.Done()
 }
 

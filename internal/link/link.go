@@ -85,7 +85,7 @@ func Open(c *mysql.Config, o Options) (*sql.DB, error) {
 	}
 	k.setup = append([]string{fmt.Sprintf("SET SESSION wait_timeout = %d, "+own, int(o.Idle.Seconds()))}, o.Session...)
 	db := sql.OpenDB(k)
-	db.SetConnMaxIdleTime(min(o.Idle/2, 5*time.Minute)) // before the server ends it
+	db.SetConnMaxIdleTime(min(o.Idle/2, 5*time.Minute)) // before the server ends the idle session
 	db.SetConnMaxLifetime(Lifetime)
 	return db, nil
 }
@@ -111,16 +111,16 @@ type connector struct {
 	driver.Connector
 	setup      []string
 	asks       time.Duration // see Options
-	generation atomic.Int64  // counts losses and moves: older connections are not used again
-	renewals   atomic.Int64  // counts renewals: older connections are not used again, but their sessions end in order
+	generation atomic.Int64  // counts losses, and moves to another server; older connections are not used again
+	renewals   atomic.Int64  // counts calls of Renew; older connections are not used again, but close in order
 
 	mu     sync.Mutex
 	lost   []string // the user locks of lost sessions that the server may still run
-	server string   // the one that the newest connection leads to; "": not known
+	server string   // the server that the newest connection leads to; "": not known
 	moved  int      // how often the address led to another server
 }
 
-// mostLost bounds the remembered sessions. The others end by their own timeouts.
+// mostLost bounds the remembered lost sessions. Older ones end by their own timeouts.
 const mostLost = 64
 
 // Connect implements driver.Connector.
@@ -147,7 +147,7 @@ func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return c, nil
 }
 
-// bury notes that a connection was lost, and that all earlier connections are untrusted.
+// bury records that a connection was lost. Connections made until now are not used again.
 func (k *connector) bury(c *conn) {
 	k.generation.CompareAndSwap(c.generation, c.generation+1)
 	if c.marker == "" {
@@ -159,7 +159,7 @@ func (k *connector) bury(c *conn) {
 	k.lost = k.lost[max(0, len(k.lost)-mostLost):]
 }
 
-// take returns the lost sessions and clears the list.
+// take returns the user locks of the lost sessions, and clears the list.
 func (k *connector) take() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -174,8 +174,7 @@ func (k *connector) giveBack(lost []string) {
 	k.lost = append(k.lost, lost...)
 }
 
-// Close ends the lost sessions, because no later connection will. It implements io.Closer: the pool calls it when it is
-// closed.
+// Close ends the lost sessions, because no later connection will. It implements io.Closer: sql.DB.Close calls it.
 func (k *connector) Close() error {
 	k.mu.Lock()
 	none := len(k.lost) == 0
@@ -212,7 +211,7 @@ type session interface {
 // began; NULL if never. If two sessions of a pool have the same value, they write to the same server.
 const Moved = "@replicator_link_moved"
 
-// meets notes to which server a new connection leads.
+// meets records to which server a new connection leads. It returns how often the address has led to another server.
 func (k *connector) meets(c *conn) (moved int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -230,7 +229,7 @@ type conn struct {
 	connector  *connector
 	generation int64
 	renewals   int64
-	marker     string // the name of the user lock that its session holds; "": none
+	marker     string // the name of the user lock that the session holds; "": none
 	server     string // the server that the session is on; "": not known
 }
 
@@ -246,7 +245,7 @@ func (c *conn) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if values == nil { // the server refuses the lock
+	if values == nil { // the server refuses user locks
 		if values, err = c.askFor(ctx, 2, "SELECT 0, "+whichServer); err != nil {
 			return err
 		}
@@ -296,7 +295,7 @@ func (c *conn) ask(ctx context.Context, query string) (int64, error) {
 	return integer(values[0]), nil
 }
 
-// askFor returns the n values of a query's row; nil if the server refuses the query.
+// askFor returns the n values of the row that a query selects; nil if the server refuses the query.
 func (c *conn) askFor(ctx context.Context, n int, query string) ([]driver.Value, error) {
 	rows, err := c.QueryContext(ctx, query, nil)
 	if err != nil {
@@ -315,7 +314,7 @@ func (c *conn) askFor(ctx context.Context, n int, query string) ([]driver.Value,
 	return values, nil
 }
 
-// integer converts a value to an integer; 0 if it is not one.
+// integer converts a value to an integer; 0 if the value is no integer.
 func integer(v driver.Value) int64 {
 	var n sql.NullInt64
 	_ = n.Scan(v) // n stays 0 if v is not an integer

@@ -11,14 +11,14 @@ import (
 )
 
 // Renew stops a pool that Open made from reusing its current connections. Later queries get new sessions, with the
-// server's current privileges and settings. A caller that is using a connection keeps it until it is done.
+// server's current privileges and settings. A caller that is using a connection keeps it until it is finished with it.
 func Renew(db *sql.DB) {
 	if d, ok := db.Driver().(driverOf); ok {
 		d.connector.renewals.Add(1)
 	}
 }
 
-// driverOf is a driver that leads to its connector.
+// driverOf is a driver that knows its connector.
 type driverOf struct {
 	driver.Driver
 	connector *connector
@@ -31,8 +31,8 @@ func (k *connector) Driver() driver.Driver { return driverOf{k.Connector.Driver(
 // routine.
 var denials = []uint16{1044, 1142, 1143, 1227, 1370}
 
-// noted checks an error of a connection and returns it. If a privilege is missing, a GRANT may add it at any time, but
-// not to an existing session, so the pool's connections are renewed.
+// noted checks an error of a connection, and returns the error unchanged. If a privilege is missing, a GRANT may add it
+// at any time, but not to an existing session, so the pool's connections are renewed.
 func (c *conn) noted(err error) error {
 	if err == nil {
 		return nil

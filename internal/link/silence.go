@@ -16,12 +16,13 @@ import (
 // server, over another connection, whether the session is still at work. If the session waits for the client's next
 // command, it has sent its answer or never got the query, so the connection is lost.
 
-// watched is a connection that asks about its silence. The driver reads from it in one goroutine.
+// watched is a connection that asks the server about its session while no answer arrives. The driver reads from it in
+// one goroutine.
 type watched struct {
 	net.Conn
 	asks     time.Duration
 	deadline time.Time   // the driver's read deadline
-	works    func() bool // nil until the session is set up: a connection that is silent until then is lost
+	works    func() bool // whether the session is at work; nil until the session is set up: silence then is a loss
 }
 
 // lastAnswer is how long an answer may still be in transit after the server said that the session is idle.
@@ -72,7 +73,7 @@ func (w *watched) SyscallConn() (syscall.RawConn, error) {
 // dialed is the context key under which the dialer stores its connection.
 type dialed struct{}
 
-// dial connects, and stores the connection for the code that sets up the session.
+// dial connects. It stores the watched connection where ctx says, for the code that sets up the session.
 func (k *connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
@@ -89,7 +90,7 @@ func (k *connector) dial(ctx context.Context, network, address string) (net.Conn
 	return w, nil
 }
 
-// unknown is the check for a session that can't be asked about.
+// unknown is the works function for a session without a marker, which the server can't be asked about.
 func unknown() bool { return true }
 
 // works reports whether the session that holds a marker is at work. It also returns true if that can't be found out:
@@ -123,7 +124,7 @@ func (k *connector) works(marker, server string) bool {
 // whichServer is an SQL expression that distinguishes servers that may answer at one address.
 const whichServer = "CONCAT(@@hostname, ':', @@port, ':', @@server_id)"
 
-// text converts a server's value to a text; "" if it is NULL.
+// text converts a value from the server to a text; "" for NULL.
 func text(v driver.Value) string {
 	switch v := v.(type) {
 	case []byte:

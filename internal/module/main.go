@@ -3,7 +3,7 @@
 //
 //	go run ./internal/module github.com/acme/replicator
 //
-// No other file holds the path. Code that needs it uses reflect.Type.PkgPath, and package lint checks that.
+// No other file holds the path. Code that needs the path uses reflect.Type.PkgPath, and package lint checks that.
 package main
 
 import (

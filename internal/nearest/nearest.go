@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Word returns the known word that is nearest to the written one, ignoring case, and by how many letters they differ;
-// "" if there are no words.
+// Word returns the known word that is nearest to the written one, ignoring case, and by how many letters the two
+// differ; "" if there are no words.
 func Word(written string, words []string) (word string, distance int) {
 	for _, w := range words {
 		if d := letters(strings.ToLower(written), strings.ToLower(w)); word == "" || d < distance {
@@ -17,7 +17,8 @@ func Word(written string, words []string) (word string, distance int) {
 	return word, distance
 }
 
-// Close returns text for the end of an error, which asks whether the nearest word was meant; "" if no word is near.
+// Close returns text for the end of an error, a question whether the user meant the nearest word; "" if no word is
+// near.
 func Close(written string, words []string) string {
 	word, distance := Word(written, words)
 	if word == "" || word == written || distance > len(written)/3 {

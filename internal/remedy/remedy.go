@@ -11,7 +11,7 @@ import (
 // File is the absolute path of the program's configuration; "" if there is none.
 type File string
 
-// begin is how a command begins in a message.
+// begin is the start of a command in a message.
 const begin = "`" + program
 
 const program = "replicator "
@@ -51,7 +51,7 @@ func Quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// completed is an error whose text names the commands with the file.
+// completed is an error whose text was changed: its commands got the file, or Views got replaced.
 type completed struct {
 	error
 	text string
@@ -60,7 +60,7 @@ type completed struct {
 func (e completed) Error() string { return e.text }
 func (e completed) Unwrap() error { return e.error }
 
-// Err returns an error whose text is completed.
+// Err returns err with the file added to the commands in its text.
 func (f File) Err(err error) error {
 	if err == nil {
 		return nil
@@ -68,8 +68,8 @@ func (f File) Err(err error) error {
 	return with(err, f.In(err.Error()))
 }
 
-// Views is the placeholder in a message for the names of its views. Named replaces it, because readers of a log don't
-// know them.
+// Views is the placeholder in a message for the names of its views. Named replaces the placeholder, because readers of
+// a log don't know the names.
 const Views = "VIEW…"
 
 // Named returns an error with the names of its views.

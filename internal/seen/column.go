@@ -9,8 +9,8 @@ import (
 // MostIndexed is how many bytes all columns of an InnoDB index may take.
 const MostIndexed = 3072
 
-// Scalar returns a column type for values that are neither lists nor objects, with some reserve, and how many bytes it
-// may take in an index; "" if the values have different kinds. The property's name may suggest a limit.
+// Scalar returns a column type for values that are neither lists nor objects, with some reserve, and how many bytes
+// that type may take in an index; "" if the values have different kinds. The property's name may suggest a limit.
 func (s *Values) Scalar(name string) (typ string, bytes int64) {
 	switch {
 	case s.Lists+s.Objects > 0:
@@ -36,7 +36,7 @@ func (s *Values) Scalar(name string) (typ string, bytes int64) {
 // exact is the largest integer up to which a DOUBLE holds all integers exactly.
 var exact = big.NewInt(1 << 53)
 
-// varchar returns a type for texts twice as long as the longest seen.
+// varchar returns a type for texts that are twice as long as the longest sampled text.
 func (s *Values) varchar(name string) (string, int64) {
 	n := 2 * s.Longest
 	if strings.Contains(strings.ToLower(name), "email") && s.Longest <= 254 {

@@ -13,23 +13,23 @@ import (
 
 // Values sums up the values seen of a property or a field. It ignores nulls.
 type Values struct {
-	// How many values of each kind. UUIDs are texts or 16 bytes.
+	// The number of values of each kind. UUIDs counts UUIDs as text, and values of 16 bytes.
 	Texts, Bytes, UUIDs, Integers, Decimals, Floats, Booleans, Lists, Objects int
 
 	// Sixteens counts texts of 16 bytes. In formats that don't distinguish text from bytes, these may be binary UUIDs.
 	Sixteens int
 
-	Longest  int // in characters for texts, in bytes for bytes
+	Longest  int // the longest value: in characters for texts, in bytes for bytes
 	Least    *big.Int
 	Greatest *big.Int
-	Digits   int // of decimals: digits before the point
-	Scale    int // of decimals: digits after the point
+	Digits   int // the largest number of digits of a decimal before the point
+	Scale    int // the largest number of digits of a decimal after the point
 
-	// Elements sums up the elements of lists and nested lists; nil if there were none.
+	// Elements sums up the elements of lists and nested lists; nil if there were no elements.
 	Elements *Values
 }
 
-// maxElements is how many elements of a list are sampled.
+// maxElements is the maximum number of elements of a list that are sampled.
 const maxElements = 100
 
 // Add adds a value of the replicator's model (see replicator.Entry).

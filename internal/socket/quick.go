@@ -119,7 +119,7 @@ func (t *transfer) do(when func(func(fd uintptr) bool) error, b []byte) (n int, 
 	return t.n, t.errno, err
 }
 
-// attempt makes the call, and reports whether it need not wait.
+// attempt makes the call. It returns false if the caller must wait until the socket is ready.
 func (t *transfer) attempt(fd uintptr) bool {
 	for {
 		n, _, errno := syscall.RawSyscall6(t.call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), uintptr(len(t.b)),

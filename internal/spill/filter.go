@@ -33,7 +33,7 @@ func (f filter) may(hash uint64) bool {
 	return true
 }
 
-// probed returns a hash's bits in its line. They come from other bits of the hash than the line's number.
+// probed returns a hash's bits in its line. The bits come from another part of the hash than the line's number.
 func probed(hash uint64) (all [probes]uint64) {
 	h := (hash & 0xffffffff) * 0x9e3779b97f4a7c15
 	for i := range all {

@@ -22,7 +22,7 @@ import (
 	"sync"
 )
 
-// spillAt is how many bytes gather in memory.
+// spillAt is how many bytes of entries gather in memory before they become a run.
 const spillAt = 8 << 20
 
 // Map is a sorted map of byte strings. Nothing can be removed from it. It is safe for concurrent use.
@@ -38,7 +38,7 @@ type Map struct {
 	runs    []*run            // the oldest first
 	merging bool
 	closed  bool
-	err     error  // why a merge failed; reset once returned, because the merge can be tried again
+	err     error  // why a merge failed; reset once it was returned, because the merge can be tried again
 	block   []byte // the last block read
 }
 
@@ -67,7 +67,7 @@ func (m *Map) Put(key, value []byte) error {
 	return m.spill()
 }
 
-// usable returns an error if the map is closed, or, once, if a merge failed. m.mu is held.
+// usable returns an error if the map is closed or a merge failed. It returns a merge's error only once. m.mu is held.
 func (m *Map) usable() error {
 	if m.closed {
 		return errors.New("the map is closed")
@@ -112,8 +112,8 @@ func (m *Map) get(key []byte) (value []byte, ok bool, err error) {
 	return nil, false, nil
 }
 
-// Walk calls each with the entries after a key, in key order, until each returns false. nil is before all keys. The
-// entry is valid until each returns. each must not use the map.
+// Walk calls each with the entries after a key, in key order, until each returns false. If after is nil, it begins at
+// the first key. The entry is valid until each returns. each must not use the map.
 func (m *Map) Walk(after []byte, each func(key, value []byte) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -184,7 +184,7 @@ func (m *Map) spill() error {
 	return nil
 }
 
-// mostRuns bounds the number of runs: once there are as many, a new run waits for a merge.
+// mostRuns bounds the number of runs: if there are that many, a new run waits for a merge.
 const mostRuns = 40
 
 // mergedAtOnce is how many runs of similar sizes are merged.
@@ -222,7 +222,7 @@ func (m *Map) due() int {
 		case t == tier:
 			same++
 		}
-		if same >= mergedAtOnce { // from here on, later runs are no larger
+		if same >= mergedAtOnce { // no later run is in a higher tier
 			from = i
 		}
 	}
@@ -232,8 +232,8 @@ func (m *Map) due() int {
 // tier returns how often runs of spillAt bytes were merged, mergedAtOnce at a time, to make a run of this size.
 func (m *Map) tier(r *run) int { return bits.Len64(uint64(r.size)/uint64(m.spillAt)) / 2 }
 
-// mergeRuns replaces the runs from an index on by one run. Meanwhile, other runs may be appended, but nothing else
-// changes.
+// mergeRuns replaces the runs from an index on by one run. While it merges, other runs may be appended, but nothing
+// else changes.
 func (m *Map) mergeRuns(from int, old []*run) {
 	merged, err := m.mergeAll(old)
 	m.mu.Lock()

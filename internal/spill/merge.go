@@ -9,7 +9,7 @@ type source interface {
 	entry() (key, value []byte)
 }
 
-// merge calls each with the entries of all sources in key order, until it returns false or fails. If several sources
+// merge calls each with the entries of all sources in key order, until each returns false or fails. If several sources
 // have a key, the last of them counts.
 func merge(all []source, each func(key, value []byte) (bool, error)) error {
 	left := all[:0:0]
@@ -34,7 +34,7 @@ func merge(all []source, each func(key, value []byte) (bool, error)) error {
 			return err
 		}
 		kept := left[:0]
-		for i, s := range left { // advance all sources with this key, the newest last, because key is part of its memory
+		for i, s := range left { // advance all sources with this key, the newest last, because it holds key's memory
 			if k, _ := s.entry(); i == newest || i < newest && bytes.Equal(k, key) {
 				more, err := s.next()
 				if err != nil {
@@ -56,7 +56,7 @@ type cursor struct {
 	run        *run
 	block      int // the next block to read
 	memory     []byte
-	rest       []byte // of the current block
+	rest       []byte // the unread part of the current block
 	key, value []byte
 }
 

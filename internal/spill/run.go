@@ -16,12 +16,12 @@ const blockSize = 16 << 10
 // run is an immutable file of entries in key order, in blocks. An entry is the lengths of key and value, as varints,
 // then both.
 type run struct {
-	file   *os.File // it no longer has a name
+	file   *os.File // the file no longer has a name
 	size   int64
 	count  int
 	filter filter
 
-	// By block: where it begins in the file, and where its first key begins in keys.
+	// By block: where the block begins in the file, and where its first key begins in keys.
 	offsets []int64
 	starts  []int64
 	keys    []byte
@@ -40,7 +40,7 @@ func (r *run) blockOf(key []byte) int {
 	return sort.Search(len(r.offsets), func(i int) bool { return bytes.Compare(r.first(i), key) > 0 }) - 1
 }
 
-// read reads a block into memory, which it may reuse.
+// read reads a block into memory, whose array it may reuse.
 func (r *run) read(block int, memory []byte) ([]byte, error) {
 	end := r.size
 	if block+1 < len(r.offsets) {
@@ -55,8 +55,8 @@ func (r *run) read(block int, memory []byte) ([]byte, error) {
 	return memory, err
 }
 
-// get looks up a key. It reads into memory, or into larger memory if needed, and returns that as block. value is a part
-// of block.
+// get looks up a key. It reads into memory, or into larger memory if needed, and returns that memory as block. value is
+// a part of block.
 func (r *run) get(key, memory []byte) (value []byte, ok bool, block []byte, err error) {
 	at := r.blockOf(key)
 	if at < 0 {

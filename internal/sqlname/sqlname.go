@@ -1,4 +1,5 @@
-// Package sqlname quotes names for MySQL and MariaDB statements. Values are never quoted: they are bound.
+// Package sqlname quotes names for MySQL and MariaDB statements. Statements never contain values: values are bound as
+// parameters.
 package sqlname
 
 import "strings"

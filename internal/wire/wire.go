@@ -60,7 +60,7 @@ func (r *Reader) Count() uint64 {
 	return n
 }
 
-// Bytes reads n bytes; "" if there are fewer.
+// Bytes reads n bytes; "" if fewer bytes are left.
 func (r *Reader) Bytes(n uint64) string {
 	if n > uint64(len(r.rest)) {
 		r.Fail()
