@@ -14,7 +14,7 @@ type Standing struct {
 	Fill     map[string]Progress `json:"fill,omitzero"`
 	FillFrom int64               `json:"fill_from,omitempty"` // the Order at which the fill began
 	Repair   bool                `json:"repair,omitempty"`    // the fill rewrites even what the view should hold already
-	Epoch    int64               `json:"epoch,omitempty"`     // the last fill's number, which rises with each fill; 0: unknown
+	Epoch    int64               `json:"epoch,omitempty"`     // the last fill's number, which only rises; 0: unknown
 	// log position at which another table took the name of a table that the view reads, so that the view must be
 	// compared with the source; 0: no comparison is due
 	Swapped int64 `json:"swapped,omitempty"`
