@@ -16,9 +16,9 @@ type Config struct {
 	HTTP       HTTP
 	Limits     Limits
 	Rebuild    Rebuild
-	Tables     []replicator.Table // in the order of the file; Columns is set when the views are compiled
+	Tables     []replicator.Table // in the order of the file; Table.Columns is set when the views are compiled
 	Sinks      []Sink             // in the order of the file
-	Views      []*replicator.View // in the order of the file; Fingerprint is set when the views are compiled
+	Views      []*replicator.View // in the order of the file; View.Fingerprint is set when the views are compiled
 
 	// Partial is set if LoadToAsk left out settings. A command that only asks the running process doesn't need them.
 	Partial bool
@@ -45,7 +45,7 @@ func (c *Config) Line(view, key string) int {
 
 // Source says what is replicated.
 type Source struct {
-	Shards     []Shard // at least one, in the order of the file; with Kafka: the origin's shards, or none
+	Shards     []Shard // at least one shard, in the order of the file; with Kafka: the origin's shards, or none
 	Kafka      *Topics // changelogs in Kafka to read instead of the shards; nil: the shards are read
 	Start      string  // where a view without a checkpoint starts: snapshot, earliest or latest
 	OnLost     string  // what to do if the binlog was purged or a sink lost data: stop or rebuild

@@ -17,7 +17,7 @@ type Section struct {
 	l     *loader
 	at    *node
 	path  string // such as "views.users"
-	shape string // such as "views.*": the path, with * for names that the user chose
+	shape string // the path with * for names that the user chose, such as "views.*"
 	known []string
 
 	missing []needed // keys that done reports as missing

@@ -5,7 +5,7 @@ import "replicator/internal/mysqldsn"
 // Shard is one server of a source or a sink. Without sharding there is a single Shard whose name is "".
 type Shard struct {
 	Name     string
-	DSN      Secret // in the form of go-sql-driver; valid
+	DSN      Secret // a valid DSN in the form of go-sql-driver
 	Address  string // HOST:PORT, for messages
 	Database string // the DSN's database; "" if the DSN has none
 }

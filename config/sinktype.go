@@ -12,7 +12,7 @@ import (
 // SinkType is a type of sink: the settings of its sinks and views, and how to make a sink. Each sink's package defines
 // one.
 type SinkType struct {
-	Name  string   // as in the file: type = "NAME"
+	Name  string   // the type's name in the file: type = "NAME"
 	Keys  []string // keys of [sinks.*], besides type and timeout
 	Kinds []Kind   // the kinds of views that such a sink can keep
 
@@ -53,10 +53,10 @@ func (k Kind) keys() []string {
 	return append(keys, k.May...)
 }
 
-// Target says where a view is kept.
+// Target says in which places a view is kept, such as a table, an index or a database.
 type Target struct {
 	Key    string   // the key in the view's section that names its places
-	Places []string // texts that identify the tables, indexes or databases that hold the view; empty: unknown
+	Places []string // texts that identify the places; empty: unknown
 
 	// Template makes the keys of the view's entries in its places. Views may share a place if their templates can't make
 	// the same key. A view without a template must be alone in its places.
@@ -83,8 +83,8 @@ type Sink struct {
 type Opening struct {
 	Sink    *Sink
 	Views   []*replicator.View // all views of the sink
-	Tables  []replicator.Table // of the source
-	Sources []string           // names of all sources that feed the views; none if they are partitions of topics
+	Tables  []replicator.Table // the tables of the source
+	Sources []string           // names of all sources that feed the views; empty if these are partitions of topics
 	InPlace bool               // each source feeds only a part of each view, so a rebuild must change the live view
 	Log     *slog.Logger
 
@@ -113,7 +113,7 @@ type Opening struct {
 // Column is a column of a source's table, as information_schema describes it.
 type Column struct {
 	Name, Type         string // "id", "binary(16)"
-	Charset, Collation string // of text, ENUM and SET; otherwise ""
+	Charset, Collation string // set for text, ENUM and SET; otherwise ""
 }
 
 // Names recognizes the names that the key templates of views make.

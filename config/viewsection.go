@@ -14,9 +14,9 @@ import (
 // SinkType's ReadView reads the view from it.
 type ViewSection struct {
 	*Section
-	View   *replicator.View // with the common keys already read
+	View   *replicator.View // the view, with the keys that all views have already read
 	Sink   *Sink            // the view's sink
-	Config *Config          // with the source, tables and sinks already read
+	Config *Config          // the configuration, with the source, tables and sinks already read
 }
 
 // Fields reads a view's fields: a list of paths, or a table of names and paths.
