@@ -202,7 +202,7 @@ func (d *Decoder) Decode(body []byte, values []any) error {
 // most names differ in length.
 type names struct {
 	list  []string
-	index map[string]int // nil if there are only a few names
+	index map[string]int // each name's index in list; nil if there are only a few names
 }
 
 const fewNames = 8

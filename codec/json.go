@@ -130,7 +130,7 @@ func (s *scanner) value(depth int) (any, error) {
 }
 
 func (s *scanner) object(depth int) (replicator.Object, error) {
-	var few [8]replicator.Member // on the stack; few objects have more members, so most need a single allocation
+	var few [8]replicator.Member // on the stack: few objects have more members, so most need a single allocation
 	members := few[:0]
 	for more := !s.Closes('}'); more; {
 		raw, err := s.Name()
@@ -191,7 +191,7 @@ func (s *scanner) numberValue(raw []byte, integral bool) any {
 	case !negative:
 		return n
 	case n <= 1<<63:
-		return -int64(n) // for 1<<63 both the conversion and the sign wrap, to the smallest int64
+		return -int64(n) // if n is 1<<63, both the conversion and the sign wrap, which gives the smallest int64
 	}
 	return replicator.Number(s.kept(raw))
 }

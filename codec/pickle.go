@@ -418,7 +418,7 @@ func (r *resolver) wanted(v *pyDict, w *wanted) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.budget++ // the name is not counted, because it is not kept
+		r.budget++ // r.value counted the name, which is not kept
 		if at := w.names.find([]byte(name)); at >= 0 {
 			if w.values[at], err = r.value(v.items[i+1], 1); err != nil {
 				return nil, err

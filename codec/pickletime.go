@@ -5,7 +5,7 @@ import (
 	"math/big"
 	"strings"
 	"time"
-	_ "time/tzdata" // so that the results don't depend on the machine's time zone database
+	_ "time/tzdata" // the results must not depend on the machine's time zone database
 
 	"replicator"
 )
