@@ -31,7 +31,7 @@ type Codecs struct {
 // plan is what Compile produces for the cells of one table with one value of the column role.
 type plan struct {
 	feeds   []*feed
-	decoder Decoder // nil if no member of the body is needed
+	decoder Decoder // decodes the body's members; nil if no view needs them
 	json    func([]byte) (any, error)
 	whole   func([]byte) (replicator.Object, error) // decodes bodies for views of whole rows; nil if no view needs that
 	names   []string

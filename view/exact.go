@@ -51,7 +51,8 @@ func exactly(d decimal.Decimal) any {
 	if f := d.InexactFloat64(); !math.IsInf(f, 0) && decimal.NewFromFloat(f).Equal(d) {
 		return f
 	}
-	return exact{decimal.RequireFromString(d.String())} // so equal numbers have the same digits, without trailing zeros
+	// The text has no trailing zeros, so equal numbers get the same digits.
+	return exact{decimal.RequireFromString(d.String())}
 }
 
 // numberToExpr converts a number of the row.
@@ -170,7 +171,7 @@ func divided(a, b any) (any, error) {
 	if y.IsZero() {
 		return nil, errors.New("invalid operation: a division by zero")
 	}
-	const digits = 30 // after the decimal point
+	const digits = 30 // the number of digits of the quotient after the decimal point
 	return exactly(x.DivRound(y, digits)), nil
 }
 

@@ -106,7 +106,7 @@ func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, 
 	if _, err = checker.Check(parsed, config); err != nil {
 		return nil, brief(err)
 	}
-	config.Expect = reflect.Invalid // checked above, so the program need not convert its result
+	config.Expect = reflect.Invalid // the kind was checked above, so the program need not convert its result
 	if err = optimizer.Optimize(&parsed.Node, config); err != nil {
 		return nil, brief(err)
 	}

@@ -13,10 +13,10 @@ import (
 // joinPlan says how the rows of one join are evaluated. Views that define the same join under the same name share it.
 type joinPlan struct {
 	identity string
-	name     string // for messages
+	name     string // the join's name, for messages
 	lookup   string // the lookup's ID, the key in Row.Joined
 	many     bool
-	where    *expression // nil: every row
+	where    *expression // selects joined rows; nil: every row
 	fields   []leaf      // fields of a joined row's object; empty: the whole row
 	names    []string    // names of fields, in the same order
 	limit    int         // maximum number of rows that are used; 0: all

@@ -10,11 +10,11 @@ type leaf struct {
 	text string
 
 	ref  ref
-	expr *expression // used instead of ref if it is set
+	expr *expression // if expr is set, it is used instead of ref
 	list bool        // the path has [], and the value is a list of everything that the path finds
 
 	loop int    // index of the loop whose element contains the value; -1: none
-	step []step // from the loop's element to the value
+	step []step // the steps from the loop's element to the value
 }
 
 // loop is a list whose elements each make an entry. Paths through the same list share a loop, so that their values stay
@@ -24,7 +24,7 @@ type loop struct {
 	parent int         // index of the loop whose element contains the list; -1: none
 	ref    ref         // the list, if parent is -1 and expr is nil
 	expr   *expression // returns the list, if parent is -1
-	step   []step      // from the parent's element to the list
+	step   []step      // the steps from the parent's element to the list
 }
 
 // value returns a leaf's value, or nil if it is missing or null.

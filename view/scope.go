@@ -55,7 +55,7 @@ type scope struct {
 	isRead  []bool
 	env     map[string]any // the variables of an expression
 	machine vm.VM
-	joined  []joined // by index in the plan's joins
+	joined  []joined // the states of the plan's joins, in the same order
 
 	lists    [][]any // the elements of each loop of the current view; not set for a loop with a parent
 	bound    []any   // the current element of each loop

@@ -35,7 +35,7 @@ type part struct {
 type form uint8
 
 const (
-	formPlain  form = iota // as FormatValue shows it: 16 bytes are 32 digits
+	formPlain  form = iota // as FormatValue shows the value: 16 bytes are 32 digits
 	formUUID               // bytes as 8-4-4-4-12 digits
 	formHex                // bytes as digits
 	formBase64             // bytes as base64url without padding
