@@ -46,7 +46,7 @@ func (s *sortOfCell) withBeside(properties []string) (paths []string) {
 // property is more likely, or if the table has no index of such a column.
 func (p *plan) indexedBeside(s *sortOfCell, indexes []candidate) (v stanza, ok bool) {
 	var best *Column
-	if s.docs == 0 { // without decoded bodies, no views are written
+	if s.docs == 0 { // views of this table are written only if bodies were decoded
 		return v, false
 	}
 	for _, c := range s.beside() {

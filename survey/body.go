@@ -10,7 +10,7 @@ import (
 
 // Codec decodes bodies.
 type Codec struct {
-	Name   string // as in a configuration: "zlib+pickle"
+	Name   string // the codec's name in a configuration: "zlib+pickle"
 	Decode func(body []byte) (replicator.Object, error)
 }
 

@@ -98,7 +98,7 @@ func (f *followed) joinable() bool {
 type joinedView struct {
 	table  *followed
 	fields []pair
-	joins  []stanza // their headers contain the joins' names
+	joins  []stanza // the sections of the joins; each header is the join's name
 }
 
 // add adds a field. It returns false if the target doesn't accept the name or the view already has it.
@@ -142,7 +142,7 @@ func (j *joinedView) parent(of *followed, key ForeignKey) {
 	}
 }
 
-// children joins the rows that refer to the table, as a list. It returns false if these rows have no fields to show.
+// children joins the rows that refer to the table, as a list. It returns false if it added nothing.
 func (j *joinedView) children(of *followed, key ForeignKey) bool {
 	fields := slices.DeleteFunc(of.plainFields(), func(name string) bool { return has(key.Columns, name) })
 	name := j.name(baseName(of.name))

@@ -19,7 +19,7 @@ const (
 type property struct {
 	path    string // the property's path in a view's definition
 	name    string // the last name of the path
-	present int    // how many documents have it, with a value other than null
+	present int    // the number of documents that have the property with a value other than null
 	list    bool   // the path goes through a list
 
 	seen.Values

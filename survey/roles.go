@@ -8,14 +8,14 @@ import (
 // roles says what a table's columns are used for.
 type roles struct {
 	key     []string
-	column  string // "" if all rows of a key are of one kind
-	version string // "" if rows are changed in place
+	column  string // the column with the kind of cell; "" if all rows of a key are of one kind
+	version string // the version column; "" if rows are changed in place
 	offset  []string
-	body    *bodies  // nil for plain rows
+	body    *bodies  // the bodies; nil for plain rows
 	objects []string // further columns that contain objects
 	valueOf string   // the column of an attribute's value; "" if the rows are not attributes
 	isLog   bool     // the rows never change, and version is the column with the row's number
-	problem string   // why the table can't be followed, and what to do; "" if it can
+	problem string   // why the table can't be followed, and what to do; "" if the table can be followed
 }
 
 // assign finds the roles of a table's columns. One of the unique keys identifies an entity. It also shows whether a row

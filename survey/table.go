@@ -21,7 +21,7 @@ type Database struct {
 	// Kept maps the tables that already hold views to the names of these views.
 	Kept map[string]string
 
-	estimates map[string]int64 // the server's estimates of row counts, if it was asked
+	estimates map[string]int64 // the server's estimates of row counts, by table; nil if the server was not asked
 }
 
 // Looked returns how many tables were sampled.
@@ -37,8 +37,8 @@ func (d *Database) Looked() (n int) {
 // Table is a base table with a sample of its rows.
 type Table struct {
 	Name    string
-	Columns []Column   // in the table's order
-	Primary []string   // nil if there is no primary key
+	Columns []Column   // the columns in the table's order
+	Primary []string   // the primary key's columns; nil if there is no primary key
 	Unique  [][]string // unique keys whose columns can't be NULL, the primary key first
 	Foreign []ForeignKey
 
@@ -53,7 +53,7 @@ type Table struct {
 	TooLong map[string]int
 
 	Skipped bool   // the table was not requested, and so not sampled
-	Problem string // why the table could not be read; "" if it could
+	Problem string // why the table could not be read; "" if it was read
 }
 
 // Column describes a column as information_schema does.
