@@ -23,7 +23,7 @@ type Table struct {
 	spread int             // the lowest Mark.Partitions of all marks; 0: no mark yet
 }
 
-// Entry is what a Table knows about a cell.
+// Entry is what a Table holds of a cell: the content of its newest record.
 type Entry struct {
 	State     replicator.State
 	Shown     bool  // the cell has a row

@@ -77,7 +77,7 @@ const (
 
 // use tracks how busy the program is.
 type use struct {
-	single bool // one processor is used
+	single bool // the program uses one processor, not all
 	calm   int  // the number of latest intervals in a row with little usage
 }
 

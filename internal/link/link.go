@@ -85,7 +85,7 @@ func Open(c *mysql.Config, o Options) (*sql.DB, error) {
 	}
 	k.setup = append([]string{fmt.Sprintf("SET SESSION wait_timeout = %d, "+own, int(o.Idle.Seconds()))}, o.Session...)
 	db := sql.OpenDB(k)
-	db.SetConnMaxIdleTime(min(o.Idle/2, 5*time.Minute)) // before the server ends the idle session
+	db.SetConnMaxIdleTime(min(o.Idle/2, 5*time.Minute)) // the server would end the session later
 	db.SetConnMaxLifetime(Lifetime)
 	return db, nil
 }
@@ -115,7 +115,7 @@ type connector struct {
 	renewals   atomic.Int64  // counts calls of Renew; older connections are not used again, but close in order
 
 	mu     sync.Mutex
-	lost   []string // the user locks of lost sessions that the server may still run
+	lost   []string // the names of user locks of lost sessions, which the server may still run
 	server string   // the server that the newest connection leads to; "": not known
 	moved  int      // how often the address led to another server
 }
