@@ -6,9 +6,9 @@ import "time"
 type Table struct {
 	Name     string   // the name in the configuration, which views and cells use
 	Database string   // the source's database
-	Table    string   // the table's name in that database
+	Table    string   // the table's name in the source's database
 	Pattern  bool     // Database and Table are patterns: * is any text, ? one character
-	Shared   bool     // only with Pattern: the key does not include the table, so one cell may have rows in several tables
+	Shared   bool     // a pattern whose key does not include the table, so one cell may have rows in several tables
 	Key      []string // the columns of the key
 	Column   string   // the column with the column role, which divides a key's rows into cells; "": none
 	Version  string   // the row with this column's highest value is its cell's newest; "": the row with the highest Order

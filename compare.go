@@ -17,7 +17,7 @@ type Difference struct {
 	// Name is the Stray.Name of the wrong entry; "" if a Tidier does not report the entry as an orphan.
 	Name string
 
-	Shards []string // of a sharded sink: the shards whose content is wrong
+	Shards []string // the shards of a sharded sink whose content is wrong; empty: the sink has no shards
 }
 
 // DifferenceKind says what is wrong.

@@ -99,8 +99,8 @@ type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
-// OfSource marks err as an error of the source that occurred in an operation on a sink. It tells the operator not to
-// look for the fault in the sink.
+// OfSource marks err as an error of the source that occurred in an operation on a sink. It tells the operator that the
+// fault is not in the sink.
 func OfSource(err error) error {
 	if err == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 type Join struct {
 	Name   string   // first part of the paths that lead to the joined row
 	Table  string   // the joined table's name in the configuration
-	On     []JoinOn // at least one
-	Many   bool     // true: all rows, as a list; false: the first row, if there is one
+	On     []JoinOn // the join's conditions, at least one
+	Many   bool     // true: all rows are joined, as a list; false: only the first row, if there is one
 	Fields []Field  // the fields of the list's objects; empty: all fields of the row
 	Where  string   // expression over the joined row; "": every row
 	Order  []string // columns to sort by, "-" for descending; the joined table's key orders equal rows

@@ -15,6 +15,6 @@ type Emptier interface {
 // Leftover is one thing that a view left in a sink.
 type Leftover struct {
 	What  string // the leftover, for people, such as "table app.orders_by_email"
-	Count int64  // how many rows, keys or documents there are
-	Of    string // what Count counts, such as "rows"
+	Count int64  // the number of rows, keys or documents
+	Of    string // what Count counts: "rows", for example
 }

@@ -17,7 +17,7 @@ type Op struct {
 	Version int64
 	Order   int64
 	AsOf    int64
-	Values  []Value // one for each of the target's views that the cell feeds
+	Values  []Value // one value for each of the target's views that the cell feeds
 
 	// Rewrite: the values are written even if the target should hold them already, to repair a target that was changed by
 	// hand.
@@ -30,7 +30,7 @@ type Op struct {
 // see ViewStatus.State.
 type State struct {
 	Version int64 // the version of the contributions applied last; NoVersion if the cell is gone or was never seen
-	Order   int64 // log position of the op applied last; with equal versions, the higher one wins
+	Order   int64 // log position of the op applied last; if versions are equal, the higher position wins
 	AsOf    int64 // AsOf of the last reset; 0 if there was none
 }
 
@@ -38,7 +38,7 @@ type State struct {
 // two re-reads of one row have different versions, so the answer is always yes.
 func (s State) Covers(look Op) bool { return s.Version == look.Version || look.Version == look.AsOf }
 
-// Unseen is the state of a cell that a sink knows nothing of.
+// Unseen is the state of a cell of which a sink has no state.
 var Unseen = State{Version: NoVersion}
 
 // Next decides whether op replaces what a view holds of a cell. The view ends up right even if ops are replayed,

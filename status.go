@@ -8,7 +8,7 @@ import (
 
 // The states of a view, as status shows them.
 const (
-	StateStarting   = "starting" // not running yet, or catching up with the sink's other views; may disagree with them
+	StateStarting   = "starting" // the view is not running yet, or is catching up with the sink's other views
 	StateRunning    = "running"
 	StateFilling    = "filling"
 	StateRebuilding = "rebuilding"
@@ -62,7 +62,7 @@ type ViewStatus struct {
 	// program started.
 	Gone *int64 `json:"gone_cells,omitempty"`
 
-	Member string `json:"member,omitempty"`         // the group member that reads the partition, by host and process
+	Member string `json:"member,omitempty"`         // host and process of the group member that reads the partition
 	Behind *int64 `json:"behind_records,omitempty"` // number of the partition's records not yet applied; nil: unknown
 }
 
@@ -96,7 +96,7 @@ func (s *ViewStatus) Next() string {
 
 // Cause is an error, and all views that have it.
 type Cause struct {
-	Error string   // the error; the command that remedies it names all of the views
+	Error string   // the error's text; the command that remedies the error names all of the views
 	State string   // the state of the first of Views
 	Views []string // the views' names, each with the source's name if there is one
 
@@ -123,7 +123,7 @@ func (s *ViewStatus) cause() string {
 
 // CausesOf groups views by error. Views with the same error share one Cause.
 func CausesOf(views []ViewStatus) (causes []Cause) {
-	named := map[string][]string{} // by Cause.text: the names of its views, each once
+	named := map[string][]string{} // the names of each Cause's views, without repetition, by Cause.text
 	for _, v := range views {
 		text, name := v.cause(), v.View
 		if text == "" {

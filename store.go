@@ -87,7 +87,7 @@ type DeadLetter struct {
 	Cell     Cell
 	Version  int64
 	Order    int64
-	Position string // for people: FILE:POS of the change, or of the last checkpoint before it
+	Position string // for people: FILE:POS of the change, or of the last checkpoint before the change
 	Reason   string
 	Raw      []byte // the body as stored, or the row's columns as JSON
 	Time     time.Time

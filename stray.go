@@ -10,7 +10,7 @@ type Tidier interface {
 	Unclaimed(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
 	// Strays lists orphans, a page at a time (see Target.Outdated). Each was an orphan at some moment of the call,
-	// whatever was applied meanwhile. limit is roughly how many entries are examined.
+	// whatever was applied during the call. limit is roughly how many entries are examined.
 	Strays(ctx context.Context, view int, after string, limit int) (strays []Stray, next string, err error)
 
 	// Tidy removes or corrects those strays that are still orphans, and returns their number.

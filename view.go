@@ -141,8 +141,8 @@ func sizeOf(value any) (n int64) {
 
 // Entry is one piece of a contribution: a row, member, document or amount. The view's kind says which fields are set.
 type Entry struct {
-	Key    string // from the template View.Key. Redis: the key; Elasticsearch: the document's ID
-	Member string // from the template View.Member. Redis: the member; Elasticsearch: the routing
+	Key    string // made by the template View.Key: a Redis key, or an Elasticsearch document's ID
+	Member string // made by the template View.Member: a Redis member, or an Elasticsearch routing
 
 	// Fields are in the order of View.Fields: nil (missing or null), bool, int64, uint64 (only above the largest
 	// int64), float64, Number, string, []byte, []any, Object.
