@@ -96,8 +96,8 @@ type Forgetter interface {
 	// ForgetGone raises the horizon (see State.Forgettable) of each of the target's views to the given log position, but
 	// never above a view's mark, and never while the view is being filled. Then it examines about limit cells. It removes
 	// a cell's states if they are Forgettable in all views that know the cell, of this target or another. Apply may run
-	// at the same time, in other processes, too: a horizon is durable before any state is removed, and Apply judges by that
-	// horizon.
+	// at the same time, in other processes, too: a horizon is durable before any state is removed, and Apply judges by
+	// that horizon.
 	ForgetGone(ctx context.Context, horizon int64, after string, limit int) (found GoneCells, next string, err error)
 }
 
