@@ -111,7 +111,7 @@ const (
 	keyOfNumber = "UNHEX(LPAD(HEX(i), 32, '0'))"
 )
 
-// padded returns the SQL expression for a body with its own email and this many more bytes.
+// padded returns the SQL expression for the body of row i: the row's own email, and a text of this many bytes.
 func padded(bytes int) string {
 	return fmt.Sprintf("CONCAT('{\"email\": \"', i, '@x.org\", \"pad\": \"', REPEAT('x', %d), '\"}')", bytes)
 }
@@ -157,8 +157,8 @@ func tinyRows(ctx context.Context, l *boundLab, n int) error {
 
 func tinyKeys(n int) int { return max(n/10, 1) }
 
-// tinyViews returns the configuration of a hash view in Redis of each key's number. In MySQL, the case would take ten
-// times as long.
+// tinyViews returns the configuration of a Redis hash view that shows each key's newest number. In MySQL, the case
+// would take ten times as long.
 func tinyViews(l *boundLab, _ int) string {
 	return "[tables.tiny]\nkey = \"k\"\nversion = \"id\"\noffset = \"id\"\n\n" + hashSink(l.cache) +
 		"\n[views.tiny]\nfrom = \"tiny\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"tiny:{k}\"\nfields = [\"v\"]\n"
@@ -173,7 +173,7 @@ func (l *boundLab) redis() (*redis.Client, error) {
 	return redis.NewClient(o), nil
 }
 
-// tinyHashes checks that each key has its last number.
+// tinyHashes checks that each key's hash shows the key's newest number.
 func tinyHashes(ctx context.Context, l *boundLab, n int) (err error) {
 	rdb, err := l.redis()
 	if err != nil {

@@ -62,8 +62,8 @@ func parseBounds(args []string, out io.Writer) (o boundsOptions, err error) {
 // bound is a case of large data that the program must handle with bounded memory.
 type bound struct {
 	name string
-	what string // with a %s for the number
-	full int    // the number at -share 1
+	what string // a description, with %s in place of the size n
+	full int    // the size n at -share 1
 	// search says that the case needs an Elasticsearch.
 	search bool
 	// views returns the configuration's sinks and views, and its tables if the case reads tables other than cell.
@@ -87,7 +87,7 @@ type bounded struct {
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpu_seconds"`
 	PeakBytes  int64   `json:"peak_bytes"`
-	Standstill float64 `json:"standstill_seconds"` // the longest time without reading or applying anything
+	Standstill float64 `json:"standstill_seconds"` // the longest time in which the program read and applied nothing
 	Load       string  `json:"load"`
 }
 
@@ -248,7 +248,7 @@ func (p *program) standstill(ctx context.Context, address string) (longest time.
 		}
 		n, err := counted(ctx, address, "source_bytes_total", "changes_applied_total", "changes_stale_total",
 			"dead_letters_total")
-		if err == nil && n != last { // the program may not listen yet, or no longer
+		if err == nil && n != last { // err means that the program does not listen yet, or has ended
 			moved, last = time.Now(), n
 		}
 		longest = max(longest, time.Since(moved))

@@ -11,7 +11,7 @@ import (
 // of the views use the same cells, and memory need not hold a million bodies.
 type workload struct {
 	entities int
-	body     int   // the size of a body in bytes; its properties may need more
+	body     int   // the size of a body in bytes; bodies with long properties are larger
 	begin    int64 // ref_key of the first cell, in nanoseconds
 	order    order
 
@@ -31,9 +31,9 @@ const (
 // once, because they belong to one entity. In the other phases, it can't combine any.
 const (
 	newPhase       = iota // the first cell of each entity
-	movedPhase            // a newer cell of each, with another email: its index entry moves
-	unchangedPhase        // a newer cell of each with the same content: only the version rises
-	hotPhase              // the same number of cells, all of one entity
+	movedPhase            // a newer cell of each entity, with another email: the index entry moves
+	unchangedPhase        // a newer cell of each entity with the same content: only the version rises
+	hotPhase              // as many cells as in the other phases, all of one entity
 )
 
 // distinctPhases are the phases' names.
@@ -113,7 +113,7 @@ func (w *workload) present(n int) []cell {
 	return all
 }
 
-// key returns an entity's row_key. Some end in zero bytes, which binlogs omit.
+// key returns an entity's row_key. Some keys end in zero bytes, which binlogs omit.
 func (w *workload) key(entity int) (key [16]byte) {
 	h := mix(uint64(entity) + 1<<40)
 	binary.BigEndian.PutUint64(key[:], h)

@@ -21,9 +21,9 @@ import (
 // contender is a program in one configuration, to be compared with others.
 type contender struct {
 	name  string
-	keeps string // what it writes to the sink
+	keeps string // what the program writes to the sink
 	ours  bool
-	// command writes the program's configuration and returns its command.
+	// command writes the program's configuration and returns the command that runs it.
 	command func(ctx context.Context, x *contest) (*exec.Cmd, error)
 	// count returns how many of the cells are in the sink. It is nil for a program that ends once all cells are there.
 	count func(ctx context.Context, x *contest) (int, error)
@@ -195,7 +195,8 @@ rule:
     value_encoder: json
 `
 
-// transferLua stores each body, and an index entry as this program does, without versions. It records its progress.
+// transferLua stores each body, and an index entry as this program does, without versions. The script records how far
+// it is.
 const transferLua = `local json = require("json")
 local ops = require("redisOps")
 local row = ops.rawRow()
@@ -309,6 +310,6 @@ func checkBodies(ctx context.Context, x *contest) (string, error) {
 		return "", err
 	}
 	indexed, err := (&hashes{rdb: x.rdb}).count(ctx, emailPrefix)
-	return fmt.Sprintf("%s of %s bodies not the newest, %s index entries of %s entities", thousands(int64(old)),
+	return fmt.Sprintf("%s of %s bodies out of date; %s index entries for %s entities", thousands(int64(old)),
 		thousands(int64(len(newest))), thousands(int64(indexed)), thousands(int64(len(newest)))), err
 }

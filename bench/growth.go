@@ -11,7 +11,7 @@ import (
 // point is one run of a growth curve, on which a single size varies.
 type point struct {
 	curve string // the size that varies: one of curves
-	at    int    // that size
+	at    int    // the varying size in this run
 	cells int
 	views int
 	body  int

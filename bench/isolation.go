@@ -59,7 +59,7 @@ func (l *lab) isolation(ctx context.Context) (err error) {
 	return nil
 }
 
-// besides makes a run read only its first sink, and starts the trouble once the first cell is seen there.
+// besides makes a run read only its first sink, and starts the trouble once the first cell is seen in that sink.
 func (t trouble) besides(_ context.Context, s *liveSetup) error {
 	s.sights = s.sights[:1]
 	s.ready = func(ctx context.Context) error { return t.begin(ctx, s) }

@@ -16,7 +16,7 @@ import (
 type shop struct {
 	*lab
 	orders    int // all orders
-	many      int // how many orders customer 1 has; they have the highest ids
+	many      int // how many orders customer 1 has; these orders have the highest ids
 	customers int // the number of other customers, each with customerOrders orders
 	database  string
 	dir       string
@@ -25,7 +25,7 @@ type shop struct {
 const (
 	customerOrders = 10
 	orderItems     = 3
-	manyShare      = 3 // one in this many orders is customer 1's
+	manyShare      = 3 // customer 1 has one of this many orders
 	shopColumns    = 9 // how many columns the view has; none contains NULL
 )
 

@@ -12,21 +12,21 @@ import (
 
 // kept describes what the program writes to one sink for each entity.
 type kept struct {
-	name    string // in the results
+	name    string // what the results call the sink
 	what    string
 	server  *servers.Server
-	targets string // the configuration of its sink and views
+	targets string // the configuration of the sink and its views
 	raw     *rawWrites
-	// verify compares the kept values with the workload's first n cells, and returns their number.
+	// verify compares the kept values with the workload's first n cells, and returns the number of values.
 	verify func(ctx context.Context, w *workload, n int) (int64, error)
 	close  func() error
 }
 
 // rawWrites write the same values to a sink without the program.
 type rawWrites struct {
-	name string // in the results
+	name string // what the results call the writes
 	how  string
-	// create empties and prepares the sink. drop removes what they wrote.
+	// create empties and prepares the sink. drop removes the written values.
 	create, drop func(ctx context.Context) error
 	// write sends one request with the users' values, without reading any.
 	write func(ctx context.Context, users []user) error
@@ -42,18 +42,18 @@ const (
 // started process, which does not remember earlier phases.
 type keptStage struct {
 	into   []func(l *lab, ctx context.Context) (*kept, error)
-	cells  int // in each phase
+	cells  int // the number of cells in each phase
 	order  order
 	phases []string
 }
 
-// redis measures a hash for each entity, and a newer version of each.
+// redis measures writing a hash for each entity, and then a newer version of each hash.
 func (l *lab) redis(ctx context.Context) error {
 	return l.measureKept(ctx, keptStage{into: []func(*lab, context.Context) (*kept, error){(*lab).keptHash},
 		cells: max(l.cells/4, 1), order: round, phases: []string{"new", "update"}})
 }
 
-// elastic measures a document for each entity, and a newer version of each.
+// elastic measures writing a document for each entity, and then a newer version of each document.
 func (l *lab) elastic(ctx context.Context) error {
 	return l.measureKept(ctx, keptStage{into: []func(*lab, context.Context) (*kept, error){(*lab).keptDocument},
 		cells: max(l.cells/10, 1), order: round, phases: []string{"new", "update"}})
@@ -67,7 +67,7 @@ func (l *lab) distinct(ctx context.Context) error {
 		cells: l.cells, order: phased, phases: distinctPhases[:]})
 }
 
-// measureKept measures a stage. It has its own source, because the program reads a binlog from its first byte.
+// measureKept measures a stage. The stage has its own source, because the program reads a binlog from its first byte.
 func (l *lab) measureKept(ctx context.Context, stage keptStage) (err error) {
 	own, closing, err := l.beside(ctx)
 	if err != nil {
@@ -139,8 +139,8 @@ func (l *lab) measurePhase(ctx context.Context, own *lab, k *kept, phase string,
 	return nil
 }
 
-// writeRaw writes every user of each phase as fast as the sink accepts them. This is the minimum cost. It first writes
-// them once without measuring, because servers are slower at first, especially with a JIT compiler.
+// writeRaw writes every user of each phase as fast as the sink accepts them. This is the minimum cost. It writes all of
+// them twice and only counts the second time, because servers are slower at first, especially with a JIT compiler.
 func (l *lab) writeRaw(ctx context.Context, own *lab, k *kept, phases []string) error {
 	if k.raw == nil {
 		return nil
@@ -228,7 +228,7 @@ func (l *lab) keptHash(ctx context.Context) (*kept, error) {
 		verify: h.verify, close: h.close}, nil
 }
 
-// keptHashAndIndex returns a hash view and an index view in their own Redis.
+// keptHashAndIndex returns a hash view and an index view, both in one Redis of their own.
 func (l *lab) keptHashAndIndex(ctx context.Context) (*kept, error) {
 	h, err := l.startHashes(ctx)
 	if err != nil {

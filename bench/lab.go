@@ -131,7 +131,7 @@ func open(s *servers.Server) (*sql.DB, error) {
 type stage struct {
 	name  string
 	run   func(l *lab, ctx context.Context) error
-	alone bool // the stage writes its own cells and does not need those of prepare
+	alone bool // the stage writes its own cells and does not need the cells that prepare writes
 	asked bool // the stage runs only if -only names it
 }
 

@@ -40,10 +40,10 @@ func (l *lab) latency(ctx context.Context) (err error) {
 // liveSetup is one run of the latency stage: its configuration, and the readers of its sinks.
 type liveSetup struct {
 	*live
-	database string // in the sink
-	targets  string // sinks and views of the configuration
+	database string // the sink's database
+	targets  string // the configuration of the run's sinks and views
 	verify   []func(ctx context.Context) (int64, error)
-	over     func(ctx context.Context) error // called once all cells were seen; may be nil
+	over     func(ctx context.Context) error // called when all cells have been seen; may be nil
 }
 
 // adding adds a part to a run, usually a sink.
@@ -98,7 +98,7 @@ func (l *lab) latencyInto(ctx context.Context, stage, into string, sink *servers
 	return nil
 }
 
-// liveTable adds an index table.
+// liveTable adds an index table to a run.
 func (l *lab) liveTable() adding {
 	return func(ctx context.Context, s *liveSetup) error {
 		if err := create(ctx, l.sinkDB, s.database, usersEmail.ddl()); err != nil {
@@ -114,7 +114,7 @@ func (l *lab) liveTable() adding {
 	}
 }
 
-// liveHash adds a hash for each entity.
+// liveHash adds a Redis hash view to a run.
 func (l *lab) liveHash(store *hashes) adding {
 	return func(ctx context.Context, s *liveSetup) error {
 		if err := store.drop(ctx); err != nil {

@@ -12,11 +12,12 @@ import (
 
 // told is a notification from Redis that a hash has changed.
 type told struct {
-	at  time.Duration // on live's clock
+	at  time.Duration // time since the writer began
 	key string
 }
 
-// lookAnyway is how long a reader waits for a notification before it reads the hashes anyway, in case one was lost.
+// lookAnyway is how long a reader waits for a notification before it reads the hashes anyway, because a notification
+// may be lost.
 const lookAnyway = 100 * time.Millisecond
 
 // sight returns a watcher that lets Redis report which hashes change (keyspace notifications), and reads these hashes.

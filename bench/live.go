@@ -18,7 +18,7 @@ const (
 	// figures, and long enough not to load the server.
 	pollEvery = 500 * time.Microsecond
 
-	timeout = 10 * time.Minute // for anything that normally takes moments
+	timeout = 10 * time.Minute // for steps that normally take moments
 
 	writers = 4 // connections; several, because a commit sometimes takes longer than a millisecond
 )
@@ -26,24 +26,24 @@ const (
 // live is a writer, and readers that see its cells in each sink. The cells' emails sort in writing order.
 type live struct {
 	cells    *workload
-	database string // of the source
+	database string // the source's database
 	rate     int
-	warm     int // the number of cells written before those that count
+	warm     int // how many of the first cells don't count: they warm the servers up
 	begin    time.Time
 	next     atomic.Int64    // the number of the last cell that was written, or is being written
-	commits  []time.Duration // time since begin, by the cell's number
+	commits  []time.Duration // when each cell's commit returned, as time since begin; the index is the cell's number
 	sights   []*sight
-	finished time.Duration // when the last commit returned
+	finished time.Duration // when the last commit returned, as time since begin
 
 	put   func(ctx context.Context, conn *sql.Conn, n int) error // commits the nth cell
-	ready func(ctx context.Context) error                        // called once the first cell was seen; may be nil
+	ready func(ctx context.Context) error                        // called when the first cell has been seen; may be nil
 }
 
 // sight is what a reader has seen of the cells in one sink.
 type sight struct {
 	name  string
 	watch watcher
-	seen  []time.Duration // time since begin; 0: not yet
+	seen  []time.Duration // when each cell was seen, as time since begin; 0: not seen yet
 	first chan struct{}   // closed when the first cell was seen
 	all   chan struct{}   // closed when all cells were seen
 }
@@ -54,7 +54,7 @@ type sight struct {
 type watcher func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error
 
 func newLive(o options, database string) *live {
-	warm := o.rate // a second's worth
+	warm := o.rate // the cells of one second
 	n := warm + o.rate*o.seconds
 	v := &live{
 		cells: &workload{
@@ -214,8 +214,8 @@ func (v *live) read(ctx context.Context, s *sight, look func(oldest int) error) 
 	}
 }
 
-// note records that a sink showed an email. The entity's older cells count as seen, too: they were visible before, or
-// the program skipped them because they arrived together.
+// note records that a sink showed an email. The entity's older cells count as seen, too: they were visible earlier, or
+// the program skipped them because they arrived together with this one.
 func (v *live) note(s *sight, now time.Duration, email string) error {
 	n, err := strconv.Atoi(email[:min(10, len(email))])
 	if err != nil {

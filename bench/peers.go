@@ -85,12 +85,12 @@ type turn struct {
 	Round     int     `json:"round"`
 	Cells     int     `json:"cells"`
 	Seconds   float64 `json:"seconds"`
-	CPU       float64 `json:"cpu_us"`                // µs a cell, like the next ones
-	WarmCPU   float64 `json:"warm_cpu_us,omitempty"` // of the second half of the cells, when the program is warm
+	CPU       float64 `json:"cpu_us"`                // µs a cell, like the next three
+	WarmCPU   float64 `json:"warm_cpu_us,omitempty"` // the program's CPU for the second half of the cells
 	SinkCPU   float64 `json:"sink_cpu_us"`
 	SourceCPU float64 `json:"source_cpu_us"`
 	PeakBytes int64   `json:"peak_bytes"`
-	Holds     string  `json:"holds,omitempty"` // what the sink holds
+	Holds     string  `json:"holds,omitempty"` // a description of the sink's content
 	Failed    string  `json:"failed,omitempty"`
 	Load      string  `json:"load"` // the machine's load at the end
 }
@@ -203,7 +203,7 @@ func (l *lab) turn(ctx context.Context, c contender, t task, round int) (got tur
 	return got, err
 }
 
-// contest is one program's turn. The lab's directory is the program's, and the lab's sink is the one it writes to.
+// contest is one program's turn. dir is the program's directory, and sink is the server that the program writes to.
 type contest struct {
 	*lab
 	rdb *goredis.Client
@@ -212,7 +212,7 @@ type contest struct {
 // stuck is how long a program may write nothing before it counts as stuck. A JVM on a busy machine starts slowly.
 const stuck = 2 * time.Minute
 
-// measure runs the program until the sink has every cell. A program without count ends when it is done.
+// measure runs the program until the sink has every cell. A contender without a count function ends when it is done.
 func (x *contest) measure(ctx context.Context, c contender, got *turn) error {
 	cmd, err := c.command(ctx, x)
 	if err != nil {
@@ -233,10 +233,10 @@ func (x *contest) measure(ctx context.Context, c contender, got *turn) error {
 		return err
 	}
 	took, warm, err := x.follow(ctx, c, cmd, p)
-	_ = cmd.Process.Kill() // the program may have ended
+	_ = cmd.Process.Kill() // an error means that the program has already ended
 	<-p.Done()
 	if err != nil {
-		text, _ := os.ReadFile(log.Name()) // for the error's details
+		text, _ := os.ReadFile(log.Name()) // if the log can't be read, the error has fewer details
 		return fmt.Errorf("%w\n%s", err, launch.LastLines(string(text), 10))
 	}
 	after, err := x.read()

@@ -58,7 +58,7 @@ func batches(ctx context.Context, db *sql.DB, connections, total, size int,
 	})
 }
 
-// together runs workers at once. When one fails, the others' context ends.
+// together runs workers at once. When one worker fails, the other workers' context ends.
 func together(ctx context.Context, workers int, f func(ctx context.Context, worker int) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

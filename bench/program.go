@@ -14,7 +14,7 @@ import (
 // setup is what a run needs: a configuration, its own state, and empty tables in the sink.
 type setup struct {
 	dir      string
-	database string // in the sink
+	database string // the sink's database
 	tables   []table
 }
 
@@ -63,7 +63,8 @@ func (l *lab) configure(dir, database, start, targets string) error {
 	return configure(dir, fmt.Sprintf("dsn = %q\nstart = %q\n", l.source.DSN(database), start), targets)
 }
 
-// configure makes the directory of a run, and writes its configuration. targets are its sinks and views.
+// configure makes the directory of a run, and writes its configuration. targets has the configuration's sinks and
+// views.
 func configure(dir, source, targets string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -72,7 +73,7 @@ func configure(dir, source, targets string) error {
 }
 
 // check compares all tables of a run with the workload's first n cells, and drops the tables. It returns how many rows
-// they had.
+// the tables had.
 func (l *lab) check(ctx context.Context, s *setup, w *workload, n int) (rows int64, err error) {
 	defer l.show.begin("checking every row")()
 	for _, t := range s.tables {
@@ -89,7 +90,7 @@ func (l *lab) check(ctx context.Context, s *setup, w *workload, n int) (rows int
 // program is the program as a child of this process, and its peak memory.
 type program struct {
 	*launch.Process
-	peak int64 // in bytes; known after it has ended
+	peak int64 // peak memory in bytes; final when the program has ended
 }
 
 // caughtUp runs the program with the configuration in dir until it has caught up.

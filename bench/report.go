@@ -15,7 +15,7 @@ type result struct {
 	Cells     int      `json:"cells"`
 	Seconds   float64  `json:"seconds"`
 	PerSecond float64  `json:"per_second"`
-	ClientCPU float64  `json:"client_cpu_us"` // µs a cell
+	ClientCPU float64  `json:"client_cpu_us"` // µs a cell, like the next two
 	SourceCPU float64  `json:"source_cpu_us"`
 	SinkCPU   float64  `json:"sink_cpu_us"`
 	PeakBytes int64    `json:"peak_bytes,omitempty"`
@@ -29,7 +29,7 @@ type result struct {
 type latency struct {
 	Rate float64 `json:"rate"` // transactions a second that were really written
 	quantiles
-	Over []second `json:"over_time"` // it shows a stall that the overall p99 can hide
+	Over []second `json:"over_time"` // for each second: a stall shows here that the overall p99 can hide
 }
 
 // second sums up the commits of one second.

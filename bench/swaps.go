@@ -14,7 +14,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// beside is the view that continues while its sibling is rebuilt.
+// beside is the view that keeps running while the other view is rebuilt.
 const beside table = "index_users_beside"
 
 // swaps measures how long readers wait for committed changes while a rebuilt view is swapped in. One of two views in a
@@ -60,7 +60,7 @@ func (l *lab) swaps(ctx context.Context) error {
 	return nil
 }
 
-// listening changes a run's configuration so that the program accepts commands. Only this stage needs commands.
+// listening changes a run's configuration so that the program accepts commands. No other stage sends commands.
 func listening(dir string) error {
 	file := launch.Program{Dir: dir}.File()
 	text, err := os.ReadFile(file)

@@ -85,7 +85,7 @@ func (t table) verify(ctx context.Context, db *sql.DB, database string, w *workl
 			problems = append(problems, fmt.Errorf("%s: unexpected row with key %x", t, []byte(key)))
 			continue
 		}
-		delete(entities, k) // a second row for it would be unexpected
+		delete(entities, k) // so a second row with this key counts as unexpected
 		if want := w.user(w.at(newest[entity])).email; string(email) != want {
 			problems = append(problems, fmt.Errorf("%s: the email of key %x is %q, not %q", t, k, email, want))
 		}

@@ -69,7 +69,8 @@ func processCPU(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("CPU time of a server: %w", err)
 	}
-	// The name, in parentheses, may hold any character. The state follows it, and the times are 11 and 12 fields later.
+	// The process's name, in parentheses, may contain any character. The state follows the name, and the times are 11
+	// and 12 fields later.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("CPU time of a server: /proc/%d/stat has %d fields", pid, len(fields))
