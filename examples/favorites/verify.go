@@ -7,7 +7,7 @@ import (
 )
 
 // Verify compares every view with the rows of favorite, using the servers' own clients. No other client may write to
-// the table meanwhile.
+// the table while Verify runs.
 func Verify(ctx context.Context, db lab.MySQL, cache lab.Redis) (held int, differences []string, err error) {
 	want, err := expected(ctx, db)
 	if err != nil {

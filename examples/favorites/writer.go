@@ -69,7 +69,7 @@ func (w *Writer) change() (statement string, args []any) {
 		return "UPDATE favorite SET cnt = cnt - 1 WHERE object_id = ? AND user_id = ? AND cnt > 0", []any{object, user}
 	case n < 88:
 		return "DELETE FROM favorite WHERE object_id = ? AND user_id = ?", []any{object, user}
-	case n < 94: // moved to another object, in another partition: the row's key changes
+	case n < 94: // a favorite moves to another object, in another partition: the row's key changes
 		return "UPDATE IGNORE favorite SET object_id = ? WHERE object_id = ? AND user_id = ?", []any{1 +
 			w.rand.IntN(w.objects), object, user}
 	case n < 97: // an object is deleted

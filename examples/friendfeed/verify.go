@@ -14,7 +14,7 @@ import (
 )
 
 // Verify compares every index table of every shard with the result of expected.py, which the given python runs on the
-// entities. No other client may write to the entities meanwhile.
+// entities. No other client may write to the entities while Verify runs.
 func Verify(ctx context.Context, python string, source lab.MySQL,
 	shards []lab.MySQL) (held int, differences []string, err error) {
 	want, err := expected(ctx, python, source, len(shards))

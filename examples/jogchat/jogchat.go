@@ -32,9 +32,9 @@ func Schema() []string {
 // Table describes a target table of the example, and which cells and properties its columns come from.
 type Table struct {
 	Name   string
-	Entity string   // the column_name of its cells
-	Fields []string // properties, which are also the column names
-	Index  bool     // an index table (fields and row_key); otherwise a row table (id and fields)
+	Entity string   // the column_name of the cells that the table shows
+	Fields []string // the properties that the table shows, which are also its column names
+	Index  bool     // true: an index table (Fields and row_key); false: a row table (id and Fields)
 }
 
 // Tables returns the 17 target tables.

@@ -19,11 +19,11 @@ type Querier interface {
 // Report is the result of Verify.
 type Report struct {
 	Tables      int
-	Rows        int      // in all tables
-	Differences []string // a few for each table at most; empty if every table is right
+	Rows        int      // the number of rows in all tables
+	Differences []string // at most a few for each table; empty if every table is right
 }
 
-// Verify compares every table with the newest remaining cells. No other client may write meanwhile.
+// Verify compares every table with the newest remaining cells. No other client may write while Verify runs.
 func Verify(ctx context.Context, source, target Querier) (Report, error) {
 	cells, err := newest(ctx, source)
 	if err != nil {
@@ -85,7 +85,8 @@ func newest(ctx context.Context, db Querier) (map[string][]cell, error) {
 	return cells, rows.Err()
 }
 
-// expected returns the row that a cell gives in the table, formatted for comparison. It returns false if there is none.
+// expected returns the row that a cell gives in the table, formatted for comparison. It returns false if the cell gives
+// no row.
 func (t Table) expected(c cell) (string, bool) {
 	parts := []string{hex.EncodeToString(c.key)}
 	for _, f := range t.Fields {
@@ -112,7 +113,7 @@ func (t Table) expected(c cell) (string, bool) {
 	return strings.Join(parts, " | "), true
 }
 
-// held reads the table's rows, formatted as expected does.
+// held reads the table's rows, in the format in which expected returns them.
 func (t Table) held(ctx context.Context, db Querier) (map[string]bool, error) {
 	columns := []string{"id"}
 	if t.Index {

@@ -79,7 +79,7 @@ func (w *Writer) change(ctx context.Context, tx *sql.Tx) error {
 		return w.delete(ctx, tx, e,
 			"ref_key < (SELECT * FROM (SELECT MAX(ref_key) FROM cell WHERE row_key = ? AND column_name = ?) newest)", e.key[:],
 			e.kind)
-	case n < 18: // delete the newest version: an older one counts again
+	case n < 18: // delete the newest version: the next older version becomes the newest
 		return w.delete(ctx, tx, e,
 			"ref_key = (SELECT * FROM (SELECT MAX(ref_key) FROM cell WHERE row_key = ? AND column_name = ?) newest)", e.key[:],
 			e.kind)

@@ -64,7 +64,7 @@ func expected(rows [][]string) map[string]lab.Held {
 		}
 		byK["sbtest_by_k:"+k+" "+id] = ""
 		index = append(index, []string{k, id})
-		n, _ := strconv.Atoi(id) // the server returned an INT
+		n, _ := strconv.Atoi(id) // can't fail: the column is an INT
 		count[k], sum[k] = count[k]+1, sum[k]+n
 	}
 	for k, n := range count {

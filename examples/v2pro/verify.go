@@ -20,7 +20,7 @@ type Sinks struct {
 }
 
 // Verify compares every view with the newest version of every account, using the servers' own clients. No other client
-// may write meanwhile.
+// may write while Verify runs.
 func Verify(ctx context.Context, source lab.MySQL, sinks Sinks) (held int, differences []string, err error) {
 	accounts, err := newest(ctx, source)
 	if err != nil {

@@ -25,7 +25,7 @@ type Application struct {
 	db       *sql.DB
 	rand     *rand.Rand
 	accounts int
-	name     uint64 // the first part of its command ids
+	name     uint64 // the first part of the application's command ids
 
 	commands atomic.Int64
 }
@@ -56,7 +56,7 @@ func (a *Application) Burst(ctx context.Context, id string, n int) error {
 	for {
 		err := a.append(ctx, id, n)
 		if again(err) {
-			continue // another application was first, so the loaded state is outdated
+			continue // another application wrote first, so the loaded state is outdated
 		}
 		if err == nil {
 			a.commands.Add(int64(n))

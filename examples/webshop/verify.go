@@ -19,7 +19,7 @@ type Sinks struct {
 }
 
 // Verify compares every view with SQL joins of the shop's tables, using the servers' own clients. No other client may
-// write meanwhile.
+// write while Verify runs.
 func Verify(ctx context.Context, s Sinks) (held int, differences []string, err error) {
 	want, err := expected(ctx, s.MySQL)
 	if err != nil {

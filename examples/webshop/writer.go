@@ -130,11 +130,11 @@ func (w *Writer) change() string {
 			order, 1+w.rand.IntN(5))
 	case 15:
 		return fmt.Sprintf("DELETE FROM order_items WHERE order_id = %d", order)
-	case 18: // keys change
+	case 18: // the key of a row changes
 		return fmt.Sprintf("UPDATE IGNORE orders SET id = %d WHERE id = %d", w.some(orders), order)
 	case 19:
 		return fmt.Sprintf("UPDATE IGNORE customers SET id = %d WHERE id = %d", w.some(customers), customer)
-	case 16: // many orders at once
+	case 16: // items of many orders change at once
 		return fmt.Sprintf("UPDATE order_items SET price = price + 1 WHERE product_id = %d", product)
 	case 17:
 		return fmt.Sprintf("REPLACE INTO products VALUES (%d, 'sku%d', 'title %d')", product, product, w.rand.IntN(1000))

@@ -127,8 +127,8 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 // Elastic sends requests to the Elasticsearch server at a URL.
 type Elastic struct{ URL string }
 
-// Documents returns the documents of an index or alias by id, without the program's own state in them. It returns none
-// if the index does not exist.
+// Documents returns the documents of an index or alias by id, without the program's own state in them. It returns no
+// documents if the index does not exist.
 func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[string]any, error) {
 	if _, err := e.do(ctx, http.MethodPost, "/"+index+"/_refresh?ignore_unavailable=true", ""); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[st
 			if id == "" || !ok {
 				return nil, fmt.Errorf("index %s: a hit without _id or _source", index)
 			}
-			delete(source, "_replicator") // not by a source filter: the server would re-encode decimals as doubles
+			delete(source, "_replicator") // a source filter would make the server re-encode decimals as doubles
 			documents[id] = source
 			sort, err := json.Marshal(at(h, "sort"))
 			if err != nil {
@@ -261,7 +261,7 @@ func (e Elastic) text(ctx context.Context, method, path, body string) ([]byte, e
 	return text, nil
 }
 
-// at returns the value at a path of member names. It returns nil if there is none.
+// at returns the value at a path of member names. It returns nil if a member is missing.
 func at(v any, names ...string) any {
 	for _, n := range names {
 		m, ok := v.(map[string]any)

@@ -55,7 +55,7 @@ func Differences(view string, want, got Held) []string {
 	return out
 }
 
-// Watch calls look repeatedly while do runs, and once more after it. It fails the test at the first error of look or
+// Watch calls look repeatedly while do runs, and once more after do. It fails the test at the first error of look or
 // judge, and returns how many times it called look.
 func Watch[T any](t testing.TB, look func(context.Context) (T, error), judge func(T) error, do func()) int {
 	t.Helper()

@@ -84,7 +84,7 @@ func (p *Program) WithNewState() *Program {
 	return &other
 }
 
-// Beside writes a file next to the configuration, which names it.
+// Beside writes a file next to the configuration. The configuration refers to the file by its name.
 func (p *Program) Beside(name, text string) {
 	p.t.Helper()
 	if err := os.WriteFile(filepath.Join(p.Dir, name), []byte(text), 0o644); err != nil {
@@ -140,7 +140,7 @@ type Running struct {
 	t testing.TB
 }
 
-// Start starts the program. It is killed at the end of the test.
+// Start starts the program. The program is killed at the end of the test.
 func (p *Program) Start() *Running {
 	p.t.Helper()
 	started, err := p.Program.Start(context.WithoutCancel(p.t.Context()), "run", "-c", p.Program.File())
