@@ -42,9 +42,9 @@ func CacheDir() (string, error) {
 	return dir, nil
 }
 
-// once returns the directory cache/name. If it does not exist, once runs build in an empty directory and renames that.
-// Concurrent callers, in this process or others, wait for the first caller. cache/name.log keeps build's log. The error
-// of a failed build contains the end of the log.
+// once returns the directory cache/name. If it does not exist, once runs build in an empty directory, and then renames
+// this directory to cache/name. Concurrent callers, in this process or others, wait for the first caller.
+// cache/name.log keeps build's log. The error of a failed build contains the end of the log.
 func once(ctx context.Context, cache, name string, progress func(string),
 	build func(dir string, log *os.File) error) (string, error) {
 	final := filepath.Join(cache, name)
@@ -72,7 +72,7 @@ func once(ctx context.Context, cache, name string, progress func(string),
 	}
 	defer log.Close()
 	if err := build(part, log); err != nil {
-		_ = os.RemoveAll(part) // if this fails, the next caller removes it
+		_ = os.RemoveAll(part) // if this fails, the next caller removes the directory
 		return "", fmt.Errorf("%w%s", err, tail(log.Name(), 0))
 	}
 	if err := os.Rename(part, final); err != nil {
@@ -173,7 +173,7 @@ func copyTree(from, to string) error {
 		case d.Type().IsRegular():
 			return copySparse(path, target, info)
 		}
-		return nil // sockets and the like belong to a run, not to the data
+		return nil // sockets and the like belong to a running server, not to the data
 	})
 }
 

@@ -16,7 +16,8 @@ var chromium = &spec{
 }
 
 // browserWrapper runs the browser as wrapper runs servers, with one difference. The browser looks for its files in the
-// directory of the executable that its process runs, which is the dynamic linker. So the linker is copied there.
+// directory of the executable that its process runs, which is the dynamic linker. So the linker is copied to the
+// browser's directory.
 const browserWrapper = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 for d in "$r"/usr/lib/*-linux-gnu "$r"/lib/*-linux-gnu "$r"/usr/lib/*-linux-gnu/pulseaudio; do
@@ -33,7 +34,7 @@ const browserFonts = `<?xml version="1.0"?>
 `
 
 // Chromium prepares a command that runs a headless Chromium, for tests of web pages. The first call on a machine
-// fetches it from Debian. profile is a directory for the browser's files.
+// fetches Chromium from Debian. profile is a directory for the browser's files.
 func Chromium(ctx context.Context, profile string, args ...string) (*exec.Cmd, error) {
 	root, err := tool(ctx, "chromium", chromium, finishChromium)
 	if err != nil {

@@ -106,7 +106,7 @@ func osRelease() map[string]string {
 	out := map[string]string{}
 	text, err := os.ReadFile("/etc/os-release")
 	if err != nil {
-		return out // not Linux: callers compare ID, which is then ""
+		return out // not Linux: the map has no ID, so the system is not Debian for callers
 	}
 	for line := range strings.Lines(string(text)) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
@@ -253,7 +253,7 @@ func removeUseless(dir string) error {
 }
 
 // wrapper runs a program with the C library and the other libraries of its packages. It passes the program's path as
-// argv[0], because mysqld finds its own path there.
+// argv[0], because mysqld finds its own path in argv[0].
 const wrapper = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 for d in "$r"/usr/lib/*-linux-gnu "$r"/lib/*-linux-gnu "$r"/usr/lib/mysql/private; do [ -d "$d" ] && l=${l:+$l:}$d; done

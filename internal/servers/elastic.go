@@ -21,7 +21,8 @@ var (
 	elastic9Artifact = elasticArtifact("9.5.3", "bec49f3b8d00e75c8d1cec85c35298635ec9fbd3ae80ef5aeb6bc05abdb3db2d")
 )
 
-// elasticArtifact returns the distribution of a release. sum is given here, because the repository publishes none.
+// elasticArtifact returns the distribution of a release. The caller gives its sum, because the repository publishes no
+// sums.
 func elasticArtifact(version, sum string) mavenArtifact {
 	return mavenArtifact{group: "org.elasticsearch.distribution.integ-test-zip", name: "elasticsearch",
 		version: version, kind: "zip", sum: sum}
@@ -108,7 +109,8 @@ func (s *Server) configureElastic() error {
 	}
 	var jvm strings.Builder
 	for line := range strings.Lines(string(options)) {
-		if !strings.Contains(line, "Xlog") && !strings.Contains(line, "HeapDump") { // they write needless files
+		// Leave out the options that make Java write needless files.
+		if !strings.Contains(line, "Xlog") && !strings.Contains(line, "HeapDump") {
 			jvm.WriteString(line)
 		}
 	}
@@ -147,7 +149,8 @@ func elasticArgs(_ *installation, s *Server) []string { return []string{"-p", s.
 func (s *Server) elasticPIDFile() string { return filepath.Join(s.Dir, "tmp", "pid") }
 
 // elasticPID returns the id of the process that serves. The started process is a launcher, which ends when the server
-// does. If the launcher is killed, the server shuts down in order. So a crash needs the server's own id.
+// does. If the launcher is killed, the server shuts down in order. So a signal that simulates a crash needs the
+// server's own id.
 func elasticPID(s *Server) (int, error) {
 	text, err := os.ReadFile(s.elasticPIDFile())
 	if err != nil {

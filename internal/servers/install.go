@@ -36,7 +36,8 @@ func (in *installation) server() string {
 // template returns the data directory that new servers copy.
 func (in *installation) template() string { return filepath.Join(in.root, "data") }
 
-// firstDir returns the first of names that is a directory in the installation. It returns "" if none is.
+// firstDir returns the first of names that is a directory in the installation. It returns "" if none of the names is a
+// directory.
 func (in *installation) firstDir(names ...string) string {
 	for _, name := range names {
 		if dir := filepath.Join(in.root, name); isDir(dir) {

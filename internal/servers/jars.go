@@ -89,7 +89,7 @@ func (in *installation) place(
 		err = errors.Join(err, os.Rename(filepath.Join(unpacked, "bin", program), to), os.Chmod(to, 0o755))
 	}
 	if lib := filepath.Join(unpacked, "lib"); isDir(lib) {
-		err = errors.Join(err, os.Rename(lib, private)) // the wrapper looks for libraries there
+		err = errors.Join(err, os.Rename(lib, private)) // the wrapper looks for libraries in private
 	}
 	if err = errors.Join(err, os.RemoveAll(unpacked)); err != nil {
 		return fmt.Errorf("servers: %w", err)

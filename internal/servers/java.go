@@ -56,8 +56,8 @@ func (sp *spec) wantedJava() string {
 	return fmt.Sprintf("Java %d or newer", sp.java)
 }
 
-// installedJava returns the home of this machine's Java with at least this release, and below the release below unless
-// that is 0. It returns "" if the machine has none.
+// installedJava returns the home of this machine's Java with at least this release. If below is not 0, the Java's
+// release must be lower than below. It returns "" if the machine has no such Java.
 func installedJava(release, below int) string {
 	homes := []string{os.Getenv("ES_JAVA_HOME"), os.Getenv("JAVA_HOME")}
 	if program, err := exec.LookPath("java"); err == nil {
@@ -82,7 +82,8 @@ func installedJava(release, below int) string {
 
 var javaVersion = regexp.MustCompile(`JAVA_VERSION="(\d+)`)
 
-// javaRelease returns the release of the Java in a home, from the home's release file. It returns 0 if there is none.
+// javaRelease returns the release of the Java in a home, from the home's release file. It returns 0 if the home has no
+// Java or no readable release file.
 func javaRelease(home string) int {
 	if _, err := os.Stat(filepath.Join(home, "bin", "java")); err != nil {
 		return 0
@@ -102,8 +103,8 @@ func javaRelease(home string) int {
 	return n
 }
 
-// fetchJava installs a Java into dir. dir/home leads to it. The Java runs with the machine's own C library, because its
-// launcher starts further processes by their paths, without a wrapper.
+// fetchJava installs a Java into dir. dir/home is a link to the Java's home. The Java runs with the machine's own C
+// library, because its launcher starts further processes by their paths, without a wrapper.
 func fetchJava(ctx context.Context, cache string, release int, dir string, log *os.File, say func(string)) error {
 	java := &spec{suite: javaSuites[release], packages: []string{fmt.Sprintf("openjdk-%d-jre-headless", release)},
 		size: "60 MB"}

@@ -37,17 +37,17 @@ type spec struct {
 	size     string   // the size of a first download with the package list, for the progress message
 
 	server   []string          // the names of the server's program, the preferred one first
-	programs []string          // programs of the packages to keep, besides the server
-	aliases  map[string]string // other kinds' names of programs → this kind's names
-	clients  Kind              // the kind whose clients replace those that this kind lacks; may be ""
+	programs []string          // the programs to keep from the packages, besides the server
+	aliases  map[string]string // the names that other kinds give to programs → this kind's names
+	clients  Kind              // the kind whose client programs this kind uses for the ones that it lacks; "": none
 	mariadb  bool              // whether `mysqld --version` of a server in PATH must report MariaDB
 	min      version           // the oldest usable release in PATH
 	below    version           // the first release that is too new
 
 	// initialise creates a new data directory. It is nil if the server itself creates it.
 	initialise func(ctx context.Context, in *installation, data string, args []string, log string) error
-	// shapes matches options that change the data files, so that the cache's data directory can't be copied. It may be
-	// nil.
+	// shapes matches options that change the data files, so that the cache's data directory can't be copied. nil: no
+	// option does.
 	shapes *regexp.Regexp
 	// args returns the command line, without the program and the caller's options.
 	args func(in *installation, s *Server) []string
@@ -60,10 +60,10 @@ type spec struct {
 
 	// The remaining fields are for servers that Debian lacks. They are nil for other servers.
 
-	artifact  mavenArtifact // the server's file, if it is a single one
-	java      int           // the oldest release of Java that runs it
-	javaBelow int           // the first release of Java that does not run it; 0 if all later ones do
-	// fetch makes the installation in its directory.
+	artifact  mavenArtifact // the file with the server, if it is a single file
+	java      int           // the oldest release of Java that runs the server
+	javaBelow int           // the first release of Java that is too new for the server; 0 if none is
+	// fetch fills the installation's directory.
 	fetch func(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error
 	// prepare writes the files in Dir that the server reads besides its data, and returns the server's environment. It
 	// is called before each start.

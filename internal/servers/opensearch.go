@@ -30,7 +30,8 @@ const openSearchWrapper = notRoot + `exec $n "$OPENSEARCH_JAVA/bin/java" $OPENSE
   -cp "$r/lib/*" org.opensearch.bootstrap.OpenSearch "$@"
 `
 
-// openSearchHTTP has the files that turn the HTTP plugin into a module, by name: its description and its permissions.
+// openSearchHTTP has the files that turn the HTTP plugin into a module, by name: the plugin's description and
+// permissions.
 var openSearchHTTP = map[string]string{
 	"plugin-descriptor.properties": `name=transport-netty4
 description=HTTP
@@ -108,7 +109,7 @@ func prepareOpenSearch(ctx context.Context, s *Server) ([]string, error) {
 	}
 	s.opts.Progress(fmt.Sprintf("%s: starting, which takes 5 to 20 seconds", s.Kind))
 	options := []string{"-Xms256m", "-Xmx512m"}
-	if s.opts.Small { // see configureElastic
+	if s.opts.Small { // configureElastic gives the reasons
 		options = append(options, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 	}
 	return append(os.Environ(), "OPENSEARCH_JAVA="+java, "OPENSEARCH_OPTIONS="+strings.Join(options, " ")), nil

@@ -33,7 +33,7 @@ func FreeAddress() (address string, giveBack func() error, err error) {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(l.port)), l.release, nil
 }
 
-// leasePort reserves port, or a free one if port is 0.
+// leasePort reserves the port, or a free port if port is 0.
 func leasePort(port int) (*portLease, error) {
 	if port != 0 {
 		l, err := tryPort(port)

@@ -19,7 +19,7 @@ type scratch struct {
 const lockSuffix = ".lock"
 
 // newScratch creates a scratch directory below root. It also removes scratch directories that killed processes left
-// there.
+// below root.
 func newScratch(ctx context.Context, root string, kind Kind) (*scratch, error) {
 	parent := filepath.Join(root, fmt.Sprintf("replicator-servers-%d", os.Getuid()))
 	if err := os.MkdirAll(parent, 0o755); err != nil {

@@ -31,7 +31,7 @@ type Options struct {
 	// Dir contains the data, the log and the socket. If it already contains data, the server starts with these data. If
 	// Dir is "", Start chooses a directory, which Close removes.
 	Dir string
-	// Port is the port of 127.0.0.1 to listen on. 0 picks a free one.
+	// Port is the port of 127.0.0.1 to listen on. 0 picks a free port.
 	Port int
 	// Args are options of the server's program. They override the options that this package sets.
 	Args []string
@@ -46,7 +46,7 @@ type Options struct {
 type Server struct {
 	Kind    Kind
 	Version string // the release, such as "9.7.4"
-	Dir     string // absolute; the log is Dir/log
+	Dir     string // an absolute path; the log is Dir/log
 	Port    int
 
 	opts    Options
@@ -58,7 +58,7 @@ type Server struct {
 	closed bool
 
 	procMu sync.Mutex // held for a moment, to read or set proc
-	proc   *process   // the last process; nil before the first
+	proc   *process   // the process that was started last; nil before the first start
 }
 
 // Start starts a server and returns when it answers. The caller closes it. The error is a [*MissingError] if this
@@ -115,7 +115,7 @@ func (s *Server) open(ctx context.Context) error {
 	return nil
 }
 
-// start starts the process and waits until it answers. The caller holds s.mu, or no other goroutine has s.
+// start starts the process and waits until the server answers. The caller holds s.mu, or no other goroutine has s.
 func (s *Server) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no answer after %v", startTimeout))
 	defer cancel()
@@ -218,7 +218,7 @@ func (s *Server) awaitPort(ctx context.Context) error {
 func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, from int64) error {
 	asked, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { // a process that has ended never answers
+	go func() { // stop asking when the process has ended, because it never answers
 		select {
 		case <-proc.Done():
 			stop()
@@ -240,7 +240,7 @@ func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, fro
 			return nil
 		}
 		select {
-		case <-proc.Done(): // the next iteration reports it
+		case <-proc.Done(): // the next iteration returns the error
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			killed := proc.signal(syscall.SIGKILL)
@@ -344,7 +344,7 @@ func (s *Server) Restart(ctx context.Context) error {
 }
 
 // Suspend freezes the server: connections stay open, but the server does not answer, as on a machine that hangs. Resume
-// ends that.
+// continues it.
 func (s *Server) Suspend() error { return s.send(syscall.SIGSTOP) }
 
 // Resume continues a suspended server.

@@ -41,7 +41,7 @@ func baseArgs(in *installation, temporary string) []string {
 		add("--plugin-dir", "usr/lib/mysql/plugin", "usr/lib64/mysql/plugin", "usr/lib/plugin")
 		args = append(args, "--secure-file-priv=") // the default is a directory that must exist on the machine
 		if in.kind != MySQL57 {
-			args = append(args, "--mysqlx=OFF") // its default port is the same for all servers
+			args = append(args, "--mysqlx=OFF") // the X Plugin's default port is the same for all servers
 		}
 	}
 	if os.Getuid() == 0 {
@@ -86,8 +86,8 @@ func mariadbArgs(in *installation, s *Server) []string {
 	return args
 }
 
-// GTIDs returns the options that turn GTIDs on or off. It returns none if that is the kind's default in this package.
-// MySQL 9 starts with GTIDs, and older MySQL without. MariaDB always has GTIDs.
+// GTIDs returns the options that turn GTIDs on or off. It returns none if servers of the kind have this setting without
+// options. MySQL 9 starts with GTIDs, and older MySQL without. MariaDB always has GTIDs.
 func GTIDs(kind Kind, on bool) []string {
 	switch {
 	case on && kind.IsOldMySQL():
@@ -108,7 +108,8 @@ func initialiseMySQL(ctx context.Context, in *installation, data string, args []
 	}
 	command := append(baseArgs(in, filepath.Dir(data)), "--initialize-insecure", "--init-file="+script, "--datadir="+data)
 	if !in.kind.IsOldMySQL() {
-		command = append(command, "--innodb-redo-log-capacity=8M") // so that copies are small; servers enlarge it
+		// A small redo log makes small copies of the directory. Each server enlarges its own log.
+		command = append(command, "--innodb-redo-log-capacity=8M")
 	}
 	if err := runLogged(ctx, nil, log, in.server(), append(command, args...)...); err != nil {
 		return err

@@ -65,7 +65,8 @@ func (l *Lender) Run(ctx context.Context, program string, args ...string) error 
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), lenderVariable+"="+l.socket())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // make passes it on to its commands
+	// If the program is make, it passes the interrupt on to its commands.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	return cmd.Run()
 }
 
@@ -78,7 +79,8 @@ func (l *Lender) accept() {
 		l.wg.Go(func() {
 			defer conn.Close()
 			if kind, err := bufio.NewReader(conn).ReadString('\n'); err == nil {
-				_ = json.NewEncoder(conn).Encode(l.lend(servers.Kind(kind[:len(kind)-1]))) // the borrower may be gone
+				// An error means that the borrower is gone.
+				_ = json.NewEncoder(conn).Encode(l.lend(servers.Kind(kind[:len(kind)-1])))
 			}
 		})
 	}

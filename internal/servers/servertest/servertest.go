@@ -50,7 +50,7 @@ const (
 	elasticVariable = "ELASTICSEARCH_URL"
 )
 
-// share is a test binary's server of one kind.
+// share is a server of one kind that several tests share.
 type share struct {
 	once   sync.Once
 	server *servers.Server

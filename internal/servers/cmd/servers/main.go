@@ -5,7 +5,7 @@
 //	go run ./internal/servers/cmd/servers lend COMMAND [ARG...]
 //	go run ./internal/servers/cmd/servers count FILE
 //
-// up runs until Ctrl-C. Without DIR, it then removes the data. lend runs a command whose tests share servers (see
+// up runs until Ctrl-C. Without DIR, up removes the data at its end. lend runs a command whose tests share servers (see
 // servertest.Lender). count sums up a file that tests wrote to $REPLICATOR_TEST_COUNT.
 package main
 
