@@ -14,7 +14,7 @@ import (
 
 // failoverFaults replace the source with another server that has its own server id, binlog files and positions.
 func failoverFaults() map[string]fault {
-	fits := func(p Plan) bool { return p.Store == "file" } // the mysql store is in the source
+	fits := func(p Plan) bool { return p.Store == "file" } // the mysql store is in the replaced source
 	return map[string]fault{
 		failover: {about: "a replica with other binlog file names replaces the source, and later the source returns",
 			fits: fits,
@@ -80,7 +80,7 @@ func loseTail(ctx context.Context, w *world, f Fault) (heal, error) {
 	if err := pause.For(ctx, time.Duration(f.Arg)*time.Millisecond); err != nil {
 		return nil, err
 	}
-	w.reader.forgive() // views had already shown rows that the replica lacks
+	w.reader.forgive() // views may have shown rows that the replica lacks, and will show older ones
 	if err := w.promote(ctx, w.replica, false); err != nil {
 		return nil, err
 	}
@@ -95,9 +95,9 @@ func (w *world) canFailOver(ctx context.Context) bool {
 }
 
 // promote makes a replica of the source the new source, and kills the old one. If complete is set, it first waits until
-// the replica has applied all transactions. Writers wait meanwhile.
+// the replica has applied all transactions. Writers wait during the switch.
 func (w *world) promote(ctx context.Context, to *servers.Server, complete bool) error {
-	if complete { // applies most transactions while writers still write
+	if complete { // the replica applies most transactions while writers still write
 		if err := catchUp(ctx, to, w.source); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 // fault is a way to disturb the program, its servers or its links.
 type fault struct {
 	about string
-	fits  func(p Plan) bool // nil: every plan
+	fits  func(p Plan) bool // whether a plan may have the fault; nil: every plan may
 	// mounts says that the fault needs its own file system, which not every process may mount.
 	mounts bool
 	// skewed says that the fault needs a program whose clock can be set.
@@ -69,7 +69,7 @@ func faultNames(p Plan, c Choices) []string {
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 { // none of the chosen faults fits
+	if len(names) == 0 { // none of the chosen faults fits the plan
 		names = append(names, "kill")
 	}
 	return names
@@ -86,7 +86,7 @@ func (w *world) inflict(ctx context.Context, each int, last func()) error {
 	known := faults()
 	var open []heal
 	healAll := func() error {
-		for len(open) > 0 { // the last one first
+		for len(open) > 0 { // the latest fault first
 			end := open[len(open)-1]
 			open = open[:len(open)-1]
 			if err := end(ctx); err != nil {

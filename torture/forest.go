@@ -130,7 +130,8 @@ func (w *workload) growIfMissing(ctx context.Context, tx execer, r *rand.Rand, n
 	return w.putInForest(ctx, tx, forest[1], r, n, -1)
 }
 
-// putInForest writes the nth row of t, with the tree's row above as its parent. If above is negative, it has no parent.
+// putInForest writes the nth row of t, with the tree's row above as its parent. If above is negative, the row has no
+// parent.
 func (w *workload) putInForest(ctx context.Context, tx execer, t Table, r *rand.Rand, n, above int) error {
 	var up any
 	if above >= 0 {
@@ -142,7 +143,7 @@ func (w *workload) putInForest(ctx context.Context, tx execer, t Table, r *rand.
 	return err
 }
 
-// fell deletes a row. Before that, it deletes or detaches the rows that refer to it.
+// fell deletes a row of t. It first deletes or detaches the rows that refer to this row.
 func (w *workload) fell(ctx context.Context, tx execer, t Table, n int) error {
 	key := intKey.values(n)[0]
 	statements := []string{"DELETE FROM " + w.home(t, n) + " WHERE k = ?"}

@@ -31,7 +31,8 @@ func (w *world) held(ctx context.Context, v View) (lab.Held, error) {
 	}
 }
 
-// heldMySQL reads a view's table from every shard. If several shards hold a row, the result contains it once for each.
+// heldMySQL reads a view's table from every shard. If several shards hold a row, the result contains the row once for
+// each shard.
 func (w *world) heldMySQL(ctx context.Context, v View, t Table) (lab.Held, error) {
 	all := lab.Held{}
 	for shard, db := range w.sinkDBs {
@@ -116,7 +117,7 @@ func (w *world) heldRedis(ctx context.Context, v View) (lab.Held, error) {
 	return held, nil
 }
 
-// readKey adds the content of one key to held. If the key has been deleted meanwhile, it adds nothing.
+// readKey adds the content of one key to held. If the key no longer exists, it adds nothing.
 func readKey(ctx context.Context, r *goredis.Client, v View, key, name string, held lab.Held) error {
 	switch v.Kind {
 	case "hash":

@@ -38,12 +38,12 @@ type gone struct {
 	views   []View
 	deletes *tap   // holds the delete of the highest version
 	inserts *tap   // holds the insert of the middle version
-	after   late   // another entity, whose row is inserted right after that
+	after   late   // another entity; its row is inserted right after the middle version
 	filler  string // a table whose large row separates the last delete from the inserts in the log
 }
 
-// comeAndGo creates a history of one entity with the versions w < x < v. Writers wait meanwhile. Taps hold the binlog
-// at three points.
+// comeAndGo creates a history of one entity with the versions w < x < v. Writers wait until it ends. Taps hold the
+// binlog at three points.
 //
 //	in the source    the program
 //	put w, put v     shows v
@@ -65,7 +65,7 @@ func comeAndGo(ctx context.Context, w *world, f Fault) (heal, error) {
 		switch err := step(ctx); {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case err != nil: // another fault prevents it
+		case err != nil: // another fault prevents this step
 			w.say("%s: %v", goneRow, err)
 			return nil, errSkipped
 		}
@@ -73,7 +73,7 @@ func comeAndGo(ctx context.Context, w *world, f Fault) (heal, error) {
 	return nil, nil
 }
 
-// show waits until all views show v.
+// show writes w and v, and waits until all views show v.
 func (g *gone) show(ctx context.Context) error {
 	g.filler = g.w.load.parts[0] + ".filler"
 	if _, err := g.w.load.db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS "+g.filler+" (b LONGBLOB)"); err != nil {
@@ -126,7 +126,7 @@ func (g *gone) readInsert(ctx context.Context) error {
 	if err := g.shows(ctx, g.after.n, fmt.Sprint(g.last)); err != nil {
 		return err
 	}
-	if err := pause.For(ctx, 100*time.Millisecond); err != nil { // lanes may differ between the two entities
+	if err := pause.For(ctx, 100*time.Millisecond); err != nil { // this entity's lane may be behind the lane of g.after
 		return err
 	}
 	for _, v := range g.views {

@@ -29,7 +29,7 @@ func lateFaults() map[string]fault {
 	}
 }
 
-// lateView returns a view in Redis of a table with versioned rows. It returns nil if the plan lacks one.
+// lateView returns a view in Redis of a table with versioned rows. It returns nil if the plan has no such view.
 func (p Plan) lateView() *View {
 	i := slices.IndexFunc(p.Views, func(v View) bool { return v.Sink == "cache" && p.table(v.Table).Shape != rows })
 	if i < 0 {
@@ -42,9 +42,9 @@ func (p Plan) lateView() *View {
 type late struct {
 	w        *world
 	t        Table
-	n        int            // the entity
+	n        int            // the entity's number, from which the key is made
 	key      []byte         // the entity's key, as requests to Redis contain it
-	last     int64          // the highest version that it will have
+	last     int64          // the highest version that the entity will have
 	plan     Plan           // the plan of the additional programs
 	dir      string         // the directory of the additional programs
 	links    [2]*link       // to the source and to Redis, for the second program
@@ -80,7 +80,7 @@ func (w *world) putLate(ctx context.Context, f Fault) error {
 		switch err := step(ctx); {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil: // another fault prevents it
+		case err != nil: // another fault prevents this step
 			w.say("%s: %v", heldPut, err)
 			return errSkipped
 		}
@@ -157,7 +157,8 @@ func (l *late) startBeside(ctx context.Context) error {
 		return err
 	}
 	named := l.links[1].put(&tap{toServer: true, text: l.key})
-	for version := l.last - late0; version < l.last-2; version++ { // new programs skip rows before the mark
+	// The second program skips rows before the sink's mark. So write rows until it sends one to Redis.
+	for version := l.last - late0; version < l.last-2; version++ {
 		if err := l.put(ctx, version); err != nil {
 			return err
 		}
@@ -210,7 +211,8 @@ func (l *late) deleteV(ctx context.Context) error {
 	return pause.For(ctx, 30*time.Millisecond) // the program handles the delete shortly after the link has passed it
 }
 
-// look releases the main program's writes to Redis, so that it re-reads the entity for that view. It holds the answer.
+// look releases the main program's writes to Redis, so that the program re-reads the entity for its Redis view. It
+// holds the answer to the re-read.
 func (l *late) look(ctx context.Context) error {
 	found := l.w.links["source"].put(&tap{text: l.body(l.last - 2), free: make(chan struct{})})
 	l.w.links["cache"].letGo()

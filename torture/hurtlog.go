@@ -17,7 +17,7 @@ func logFaults() map[string]fault {
 				w.load.hold.Lock()
 				defer w.load.hold.Unlock()
 				if err := forgetLog(ctx, w.source); err != nil {
-					w.say("reset source: %v", err) // it may be down
+					w.say("reset source: %v", err) // the source may be down
 					return nil, errSkipped
 				}
 				return nil, nil
@@ -60,7 +60,7 @@ func logFaults() map[string]fault {
 	}
 }
 
-// writeSome writes changes. Callers use it where the program can't read the changes yet.
+// writeSome writes changes. Callers use it while the program can't read the changes.
 func (w *world) writeSome(ctx context.Context, f Fault) {
 	r := rand.New(rand.NewPCG(f.Arg, 4))
 	for range 20 {

@@ -137,10 +137,10 @@ func beginAnew(ctx context.Context, w *world, f Fault) (heal, error) {
 		}
 	}
 	name := fmt.Sprintf("torture%d", w.plan.Seed)
-	if w.plan.Store == "mysql" { // the members' states are there
+	if w.plan.Store == "mysql" { // the members' states are in MySQL
 		for _, table := range []string{"members_checkpoints", "members_dead_letters"} {
 			if _, err := w.sourceDBs[0].ExecContext(ctx, "DROP TABLE IF EXISTS "+table); err != nil {
-				w.say("%v", err) // the server may be down; then the checkpoints stay without marks, and on_lost decides
+				w.say("%v", err) // if the server is down, checkpoints without marks remain, and on_lost decides
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func brokerFaults() map[string]fault {
 					err = errors.Join(err, b.Kill())
 				}
 				return func(ctx context.Context) error {
-					for i, b := range w.servers.brokers { // the first is the others' controller
+					for i, b := range w.servers.brokers { // the first broker is the controller of the others
 						if err := b.Restart(ctx); err != nil {
 							return fmt.Errorf("broker %d: %w", i+1, err)
 						}
@@ -208,7 +208,7 @@ func brokerFaults() map[string]fault {
 }
 
 func suspend(s *servers.Server) (heal, error) {
-	if !s.Running() { // another fault stopped it
+	if !s.Running() { // another fault stopped the server
 		return nil, errSkipped
 	}
 	return func(context.Context) error {

@@ -40,8 +40,8 @@ func programFaults() map[string]fault {
 		"reload": {about: "SIGHUP after a view was removed from the configuration, and again after it was restored",
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				v := w.any(f)
-				// The sink must keep at least one view. The view must not be the parents' one, either: without it, the
-				// children's rows become dead letters, and the run never retries these.
+				// The sink must keep at least one view. The view of the parents must stay, too: without it, the
+				// children's rows become dead letters, and the run never retries these letters.
 				if len(w.plan.views(v.Sink)) < 2 || v.Table == forest[1].Name {
 					return nil, w.reload(ctx, "")
 				}
@@ -83,12 +83,12 @@ func programFaults() map[string]fault {
 }
 
 // beside starts a command while the program runs, and does not wait for it. If the program does not run, beside does
-// nothing: the command would lock the state, so the program could not start meanwhile.
+// nothing: the command would lock the state, so the program could not start until the command ends.
 func (w *world) beside(ctx context.Context, args ...string) error {
 	if w.running == nil {
 		return nil
 	}
-	if err := w.answers(ctx); err != nil { // the program is just starting, and another fault prevents that
+	if err := w.answers(ctx); err != nil { // another fault prevents the program's start
 		w.say("%s: %v", args[0], err)
 		return nil
 	}

@@ -61,7 +61,7 @@ func followReplica(ctx context.Context, w *world, f Fault) (heal, error) {
 		w.end(syscall.SIGKILL)
 		return w.start(ctx)
 	}
-	if f.With { // with another fault, a program may not notice anything
+	if f.With { // while another fault lasts, the programs may not notice each other
 		return end, pause.For(ctx, 2*time.Second)
 	}
 	return end, w.oneYields(ctx, listen)
@@ -117,8 +117,8 @@ func (w *world) oneYields(ctx context.Context, second string) error {
 	return nil
 }
 
-// runningAt returns the views that a program reports as running, as "view source". It returns none if the program does
-// not answer.
+// runningAt returns the views that a program reports as running, as "view source". It returns no views if the program
+// does not answer.
 func runningAt(ctx context.Context, listen string) map[string]bool {
 	running := map[string]bool{}
 	for _, s := range statesAt(ctx, listen) {

@@ -27,14 +27,14 @@ func serverFaults() map[string]fault {
 		all[name+" frozen"] = fault{about: "the server does not answer for a while", fits: fits,
 			begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
 				server := of(w)
-				if !server.Running() { // another fault stopped it
+				if !server.Running() { // another fault stopped the server
 					return nil, errSkipped
 				}
 				return func(context.Context) error { return server.Resume() }, server.Suspend()
 			}}
 		all[name+" set back"] = fault{about: "the server gets an older copy of its data", fits: fits,
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
-				if name == "source" && w.replica != nil { // the replica would have later transactions
+				if name == "source" && w.replica != nil { // the replica would keep transactions that the source loses
 					return nil, errSkipped
 				}
 				return setBack(ctx, w, of(w))
@@ -48,7 +48,8 @@ func setBack(ctx context.Context, w *world, s *servers.Server) (heal, error) {
 	if err := s.Kill(); err != nil {
 		return nil, err
 	}
-	kept := filepath.Join(s.Dir, fmt.Sprint("kept", time.Now().UnixNano())) // two such faults may each need a copy
+	// The name is unique, because two faults may each need a copy.
+	kept := filepath.Join(s.Dir, fmt.Sprint("kept", time.Now().UnixNano()))
 	data := filepath.Join(s.Dir, "data")
 	if err := copyDir(kept, data); err != nil {
 		return nil, err

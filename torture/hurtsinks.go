@@ -27,7 +27,7 @@ func sinkFaults() map[string]fault {
 		"flush": {about: "FLUSHALL", fits: into("cache"),
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				w.reader.forgive()
-				if err := w.redis.FlushAll(ctx).Err(); err != nil { // it may be down
+				if err := w.redis.FlushAll(ctx).Err(); err != nil { // Redis may be down
 					w.say("flush: %v", err)
 					return nil, errSkipped
 				}
@@ -58,7 +58,7 @@ func sinkFaults() map[string]fault {
 const swapAnswer = "swap cut"
 
 // cutSwap rebuilds a view and loses the statement that swaps the new tables in, or the answer to it. Before the swap,
-// the program tests renaming a table there and back. The trap lets that test pass.
+// the program tests a rename of a table and back. The trap lets this test pass.
 func cutSwap(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.views("main")
 	t := &trap{answer: f.Arg%2 == 0, sprung: make(chan struct{}), of: func(request []byte) bool {
@@ -79,11 +79,12 @@ func cutSwap(ctx context.Context, w *world, f Fault) (heal, error) {
 	}
 }
 
-// cacheFailover starts a replica of Redis and detaches it. Healing replaces Redis with it, so later writes are lost.
+// cacheFailover starts a replica of Redis and detaches it. Healing replaces Redis with the detached server, so the
+// writes since then are lost.
 func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
 	asked, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if w.redis.Ping(asked).Err() != nil { // another fault stopped it
+	if w.redis.Ping(asked).Err() != nil { // another fault stopped Redis
 		return nil, errSkipped
 	}
 	next, err := servers.Start(ctx, servers.Options{Kind: w.cache.Kind, Small: true, Args: cacheArgs})
@@ -104,7 +105,7 @@ func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
 		if strings.Contains(info, "master_link_status:up") {
 			break
 		}
-		if time.Now().After(end) { // another fault froze the server meanwhile
+		if time.Now().After(end) { // another fault may have frozen Redis
 			return nil, errSkipped
 		}
 		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
@@ -130,7 +131,7 @@ func restored(ctx context.Context, w *world, f Fault) (heal, error) {
 	name := w.sinkName(shard)
 	kept, gone := fmt.Sprint(name, "_kept", f.Arg), fmt.Sprint(name, "_gone", f.Arg)
 	tables, err := w.dump(ctx, shard, kept)
-	if err != nil { // the server is down, or a rebuild changed a table meanwhile
+	if err != nil { // the server is down, or a rebuild changed a table during the dump
 		w.say("dump: %v", err)
 		return nil, errSkipped
 	}
@@ -140,7 +141,7 @@ func restored(ctx context.Context, w *world, f Fault) (heal, error) {
 		if _, err := db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+gone); err != nil {
 			return err
 		}
-		for range 20 { // a rebuild may create and drop tables meanwhile
+		for range 20 { // a rename fails if a rebuild has just created or dropped tables
 			now, err := w.tables(ctx, shard)
 			if err != nil {
 				return err
@@ -166,7 +167,7 @@ func restored(ctx context.Context, w *world, f Fault) (heal, error) {
 	}, nil
 }
 
-// dump copies a shard's tables into another database, all as of one moment. It returns their names.
+// dump copies a shard's tables into another database, all as of one moment. It returns the tables' names.
 func (w *world) dump(ctx context.Context, shard int, into string) ([]string, error) {
 	db := w.sinkDBs[shard]
 	if _, err := db.ExecContext(ctx, "DROP DATABASE IF EXISTS "+into); err != nil {
@@ -200,7 +201,7 @@ func (w *world) dump(ctx context.Context, shard int, into string) ([]string, err
 	}
 	for _, text := range append(steps, "UNLOCK TABLES") {
 		if _, err := one.ExecContext(ctx, text); err != nil {
-			_, _ = one.ExecContext(ctx, "UNLOCK TABLES") // the first error is the one to report
+			_, _ = one.ExecContext(ctx, "UNLOCK TABLES") // the caller reports err
 			return nil, err
 		}
 	}
@@ -225,7 +226,7 @@ func (w *world) tables(ctx context.Context, shard int) ([]string, error) {
 	return all, rows.Err()
 }
 
-// locked locks all rows of a target table until it is healed.
+// locked locks all rows of a target table. Healing unlocks them.
 func locked(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.views("main")
 	tx, err := w.sinkDBs[0].BeginTx(context.WithoutCancel(ctx), nil)
@@ -295,7 +296,7 @@ func (w *world) index(f Fault) string {
 	return views[int(f.Arg)%len(views)].index(w.at.prefix)
 }
 
-// lacksCopies makes an index wait for two copies of its shard before each write. A single node can only have one.
+// lacksCopies makes an index wait for two copies of its shard before each write. A single node can only have one copy.
 func (w *world) lacksCopies(ctx context.Context, index string) (heal, error) {
 	set := func(ctx context.Context, name, value string) error {
 		_, err := w.request(ctx, http.MethodPut, "/"+index+"/_settings?expand_wildcards=all", `{"index.`+name+`": `+value+`}`)
@@ -309,7 +310,8 @@ func (w *world) lacksCopies(ctx context.Context, index string) (heal, error) {
 		w.say("copies: %v", err)
 		return nil, errSkipped
 	}
-	return func(ctx context.Context) error { // in this order: OpenSearch refuses both at once
+	// Healing needs two requests, in this order: OpenSearch refuses both settings in one request.
+	return func(ctx context.Context) error {
 		return w.insist(ctx, func() error {
 			if err := set(ctx, "write.wait_for_active_shards", "null"); err != nil {
 				return err
@@ -332,7 +334,7 @@ func (w *world) blocked(ctx context.Context, index string) (heal, error) {
 	return func(ctx context.Context) error { return w.insist(ctx, func() error { return set(ctx, "null") }) }, nil
 }
 
-// insist calls try until it succeeds, for a minute at most. Another fault may make it fail until that fault is healed.
+// insist calls try until it succeeds, for a minute at most. Another fault may make try fail until that fault is healed.
 func (w *world) insist(ctx context.Context, try func() error) error {
 	for end := time.Now().Add(time.Minute); ; {
 		err := try()

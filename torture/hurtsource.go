@@ -40,7 +40,7 @@ func sourceFaults() map[string]fault {
 	}
 }
 
-// cutOver replaces a table by a copy of it, with a rename. The writers wait meanwhile.
+// cutOver replaces a table by a copy of it, with a rename. The writers wait during the change.
 func cutOver(ctx context.Context, w *world, f Fault) (heal, error) {
 	t := w.plan.hurtTable(f).Name
 	w.load.hold.Lock()

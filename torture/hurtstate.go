@@ -65,7 +65,7 @@ func (w *world) stateAway() (heal, error) {
 	return func(ctx context.Context) error {
 		err := os.Rename(away, w.stateDir())
 		if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.ENOTDIR) {
-			return os.RemoveAll(away) // a program that started meanwhile created a new directory
+			return os.RemoveAll(away) // a program has created a new directory, which stays
 		}
 		return err
 	}, nil
@@ -126,11 +126,12 @@ func (w *world) fillState() (heal, error) {
 	defer f.Close()
 	for block := bytes.Repeat([]byte("x"), 512); ; {
 		if _, err := f.Write(block); err != nil {
-			break // it is full
+			break // the file system is full
 		}
 	}
 	return func(context.Context) error {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // another fault may have removed it
+		// Another fault may have removed the file.
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
@@ -164,7 +165,7 @@ func oldState(ctx context.Context, w *world, f Fault) (heal, error) {
 	if _, err := os.Stat(w.stateDir()); err != nil { // nothing was saved yet
 		return healed(w.start(ctx))
 	}
-	if err := copyDir(kept, w.stateDir()); err != nil { // another fault has put a file there
+	if err := copyDir(kept, w.stateDir()); err != nil { // another fault has replaced the directory by a file
 		w.say("old state: %v", err)
 		return nil, errors.Join(w.start(ctx), errSkipped)
 	}

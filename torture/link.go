@@ -20,19 +20,19 @@ type link struct {
 
 	mu    sync.Mutex
 	to    string
-	how   string        // how it disturbs connections: silent, slow, drip, refuse, busy, or "" for not at all
-	dead  chan struct{} // closed when the link falls silent, for the connections that are open then
+	how   string        // how the link disturbs connections: silent, slow, drip, refuse, busy; "": it does not
+	dead  chan struct{} // closed when the link becomes silent; the connections that are open then stay dead
 	open  map[net.Conn]bool
 	trap  *trap
 	taps  []*tap
 	ended bool
 }
 
-// trap drops a request that matches, or the answer to it, and closes that connection.
+// trap drops a request that matches, or the answer to it, and closes the connection.
 type trap struct {
 	of     func(request []byte) bool
-	answer bool          // true: the server gets the request, but its answer is lost; false: the request is lost
-	sprung chan struct{} // closed once the request or the answer is lost
+	answer bool          // true: the server gets the request, but the answer is lost; false: the request is lost
+	sprung chan struct{} // closed when the request or the answer has been dropped
 }
 
 // tap counts how often a text passes in one direction. It may also hold each chunk of data with the text, and
@@ -155,7 +155,7 @@ func (k *link) cut() {
 	}
 }
 
-// move makes the link forward new connections to another server, and closes the open ones.
+// move makes the link forward new connections to another server, and closes the open connections.
 func (k *link) move(to string) {
 	k.mu.Lock()
 	k.to = to
@@ -220,7 +220,7 @@ func (k *link) serve(client net.Conn) {
 	k.open[client], k.open[server] = true, true
 	k.mu.Unlock()
 	var both sync.WaitGroup
-	var lost atomic.Pointer[trap] // the trap that waits for the answer
+	var lost atomic.Pointer[trap] // the trap that drops the answer, once it has caught a request
 	asked := func(request []byte) bool {
 		k.tapped(true, request, dead)
 		t := k.caught(request)
@@ -284,7 +284,7 @@ func (k *link) forward(to, from net.Conn, dead <-chan struct{}, passes func([]by
 			}
 		}
 		if how == "busy" && n > 0 {
-			_, _ = io.WriteString(from, tooMany) // if from is the server, the client only loses the answer
+			_, _ = io.WriteString(from, tooMany) // if from is the server, the client gets no answer at all
 			from.Close()
 			to.Close()
 			return

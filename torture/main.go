@@ -74,7 +74,7 @@ type options struct {
 
 	list     bool
 	planted  bool
-	only     string // run only planted bugs whose name contains it
+	only     string // run only the planted bugs whose names contain this text
 	patience time.Duration
 
 	results string // the file to which results are appended

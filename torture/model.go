@@ -14,8 +14,8 @@ import (
 	"replicator/internal/lab"
 )
 
-// entity is the source's content for one key: the fields of its newest rows, by value of the column role. If the newest
-// body can't be decoded, its fields are nil.
+// entity is the source's content for one key. For each value of the column role, it has the fields of the newest row.
+// The fields are nil if that row's body can't be decoded.
 type entity struct {
 	key     []string // the key's values; bytes as hexadecimal digits
 	shown   string   // the key, formatted as the program's templates do it
@@ -49,7 +49,7 @@ func (t Table) read(ctx context.Context, db *sql.DB) ([]entity, error) {
 		if err := got.Scan(append(pointers(values), &body, &col)...); err != nil {
 			return nil, err
 		}
-		found.of(values).columns[col] = decoded(body) // rows come in version order
+		found.of(values).columns[col] = decoded(body) // rows come in version order: the newest row is the last one
 	}
 	return found.all, got.Err()
 }

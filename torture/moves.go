@@ -29,7 +29,7 @@ func (w *workload) in(ctx context.Context, tx execer, t Table, n int) (string, e
 	return home, nil
 }
 
-// home returns the table that holds the nth key unless it has moved.
+// home returns the table that holds the nth key unless the key has moved.
 func (w *workload) home(t Table, n int) string {
 	return w.parts[n%len(w.parts)] + "." + t.holding(n).Name
 }
@@ -37,9 +37,9 @@ func (w *workload) home(t Table, n int) string {
 // where returns the condition for a key.
 func (t Table) where() string { return " WHERE " + strings.Join(t.Key.columns(), " = ? AND ") + " = ?" }
 
-// move moves a key that need not exist to another shard. It changes the row once more in the old shard, copies the row
-// to the new shard, and deletes it from the old one. The pipelines of the two shards read these changes at different
-// times.
+// move moves a key to another shard, but never a key that must always exist. It changes the row once more in the old
+// shard, copies the row to the new shard, and deletes it from the old shard. The pipelines of the two shards read these
+// changes at different times.
 func (w *workload) move(ctx context.Context, tx execer, t Table, r *rand.Rand) error {
 	n := Kept + r.IntN(max(t.Keys-Kept, 1))
 	from, err := w.in(ctx, tx, t, n)

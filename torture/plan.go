@@ -16,7 +16,7 @@ type Plan struct {
 	Main   servers.Kind // the MySQL sink's server
 	Cache  servers.Kind // the Redis sink's server
 	Parts  int          // databases of the source: 1, or 2 shards of one logical database
-	Store  string       // file or mysql
+	Store  string       // where the checkpoints are: file or mysql
 	Shards int          // shards of the MySQL sink: 1 or 2
 	Hears  string       // a DSN suffix that sets the source's read timeout; "": the default
 	Images string       // binlog_row_image of the writers' sessions
@@ -35,8 +35,8 @@ type Plan struct {
 type Fault struct {
 	Name string
 	Arg  uint64        // selects a view, link or table; each fault uses it in its own way
-	For  time.Duration // how long it lasts
-	With bool          // it begins while the previous fault lasts
+	For  time.Duration // how long the fault lasts
+	With bool          // the fault begins while the previous fault lasts
 }
 
 func (f Fault) String() string {
@@ -49,7 +49,7 @@ func (f Fault) String() string {
 
 // Table shapes.
 const (
-	rows  = "rows"  // plain rows, updated in place: their order in the binlog decides
+	rows  = "rows"  // plain rows, updated in place: the last change in the binlog is the newest
 	cells = "cells" // versions of cells with a column role and a body
 	log   = "log"   // versions of entities, with a body and no column
 	grps  = "grps"  // the rows that plain rows are joined with
@@ -60,15 +60,15 @@ type Table struct {
 	Name  string
 	Shape string
 	Key   keyType
-	Codec string // of bodies: json or zlib+json
+	Codec string // the codec of the bodies: json or zlib+json
 	Keys  int    // how many keys there are; the first Kept always exist
 
-	Joined  bool   `json:",omitempty"` // its views also show joined rows
-	Pattern bool   `json:",omitempty"` // the source has two such tables, which a pattern matches
-	Refers  string `json:",omitempty"` // the table that its column up refers to
+	Joined  bool   `json:",omitempty"` // the table's views also show joined rows
+	Pattern bool   `json:",omitempty"` // the source has two tables in place of this one, which a pattern matches
+	Refers  string `json:",omitempty"` // the table that this table's column up refers to
 }
 
-// Kept is how many keys of each table always exist. Their n only grows, and the reader watches it.
+// Kept is how many keys of each table always exist. The column n of these keys only grows, and the reader watches it.
 const Kept = 4
 
 // View is a view of one table.
@@ -77,11 +77,11 @@ type View struct {
 	Sink   string // main, cache or search
 	Kind   string
 	Table  string
-	Merged bool   // it also shows fields from the second column's body
-	Where  bool   // only rows with amount > 50
+	Merged bool   // the view also shows fields of the second cell of each key
+	Where  bool   // the view shows only rows with amount > 50
 	Field  string // the field of an index, or the group of a counter or ranking
-	Moves  bool   // of a row: a field outside the key selects the shard, so rows move
-	Copy   bool   `json:",omitempty"` // of a row: its table already exists, with AUTO_INCREMENT keys
+	Moves  bool   // for the kind row: a field outside the key selects the shard, so rows move
+	Copy   bool   `json:",omitempty"` // for the kind row: the target table already exists, with AUTO_INCREMENT keys
 	Expire string `json:",omitempty"` // how long keys in Redis live; longer than any run
 }
 
@@ -93,8 +93,8 @@ type Choices struct {
 	Cache   []servers.Kind // kinds for the Redis sink; nil: Redis 7
 	Mounts  bool           // a run can mount its own file system
 	Clock   bool           // the program is built with a settable clock
-	Brokers int            // how many brokers Kafka has, through which all rows then go; 0: no Kafka
-	Faults  []string       // the faults to choose from; nil: all
+	Brokers int            // how many brokers Kafka has; all rows go through Kafka; 0: no Kafka
+	Faults  []string       // the faults to choose from; nil: all faults
 	Writes  int            // transactions in a run; 0: the seed decides
 }
 

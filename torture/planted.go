@@ -14,13 +14,13 @@ import (
 )
 
 // planted is a known bug: a file's original text, and the text with the bug. If no run with the bug fails, torture
-// proves nothing. Its faults include those that expose the bug.
+// proves nothing.
 type planted struct {
 	name, file, right, wrong string
-	faults                   []string // nil: all
+	faults                   []string // the faults to choose from, some of which expose the bug; nil: all faults
 	elastic                  bool
 	kafka                    bool            // the bug only appears with Kafka
-	needs                    func(Plan) bool // nil: any plan will do
+	needs                    func(Plan) bool // whether a plan can expose the bug; nil: any plan can
 }
 
 func plants() []planted {

@@ -12,15 +12,15 @@ import (
 	"replicator/internal/pause"
 )
 
-// reader polls the entities that always exist, in every view that shows them. n grows with each write, so a lower n is
-// an older state. The reader records an error if n went back or an entity vanished. It reads pairs of views that change
-// together in one statement (together.go).
+// reader polls the entities that always exist, in every view that shows them. The field n grows with each write, so a
+// lower n is an older state. The reader records an error if n went back or an entity vanished. It reads pairs of views
+// that change together in one statement (together.go).
 type reader struct {
 	w *world
 
 	mu     sync.Mutex
 	seen   map[string]string // the last n seen, by view and key
-	lost   bool              // a sink lost data; until it is refilled, its content is incomplete
+	lost   bool              // a sink may have lost data, so the reader checks nothing more
 	wrong  []string
 	passes int
 }
@@ -85,7 +85,8 @@ func (r *reader) judge(of string, n int, shows string) {
 	case before != "" && shows == "":
 		r.wrong = append(r.wrong, fmt.Sprintf("%s, which showed %s, is missing at %s", at, before,
 			time.Now().Format(time.TimeOnly+".000")))
-	case len(shows) == len(before) && shows < before: // all have the same number of digits
+	case len(shows) == len(before) && shows < before:
+		// The texts compare like numbers, because every n has the same number of digits.
 		r.wrong = append(r.wrong, fmt.Sprintf("%s went back from %s to %s at %s", at, before, shows,
 			time.Now().Format(time.TimeOnly+".000")))
 	}

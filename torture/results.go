@@ -21,12 +21,12 @@ type result struct {
 	At      time.Time
 	Seed    uint64
 	Servers map[string]string // by role: source, MySQL sink, Redis sink, Elasticsearch sink, broker
-	Source  string            // the checkpoint store, and how many databases
+	Source  string            // the checkpoint store, and how many databases the source and the MySQL sink have
 	Faults  []string
-	Took    float64 // in seconds, like the next ones
+	Took    float64 // in seconds, like the next three
 	Setup   float64
-	Cleared float64 // cleaning up after the run
-	Settled float64 // from the last healing until all views were right
+	Cleared float64 // the time to clean up after the run
+	Settled float64 // the time from the last healing until all views were right
 	Passes  int
 	Wrong   []string `json:",omitempty"`
 	Stuck   bool     `json:",omitempty"` // a view was not running, or a program had ended

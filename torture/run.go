@@ -15,9 +15,9 @@ import (
 // Outcome is the result of a run.
 type Outcome struct {
 	Wrong   []string      // the errors that the run found
-	Took    time.Duration // in total
-	Setup   time.Duration // the part before the programs ran
-	Settled time.Duration // from the last healing until all views were right
+	Took    time.Duration // how long the run took in total
+	Setup   time.Duration // how long the run took before the programs ran
+	Settled time.Duration // the time from the last healing until all views were right
 	Stuck   bool          // a view was not running, or a program had ended
 
 	Inflicted []string // the faults that were really injected
@@ -103,8 +103,8 @@ func (w *world) hurt(ctx context.Context) error {
 	return nil
 }
 
-// wrote waits until n transactions have been written, ten seconds at most. While the source is down, none are written.
-// The fault that stopped the source is healed later.
+// wrote waits until n transactions have been written, ten seconds at most. While the source is down, no transactions
+// are written. The fault that stopped the source is healed later.
 func (w *world) wrote(ctx context.Context, n int64) error {
 	for end := time.Now().Add(10 * time.Second); w.load.wrote.Load() < n && time.Now().Before(end); {
 		if err := pause.For(ctx, 5*time.Millisecond); err != nil {
@@ -130,7 +130,8 @@ func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []str
 	}
 	for end := time.Now().Add(patience); ; {
 		for _, p := range w.processes() {
-			if p.running.Ended() && p.running.Code() == 1 && w.restarts < 3 { // its store was down: restart it
+			// Status 1 may mean that the checkpoint store was down. So restart the program.
+			if p.running.Ended() && p.running.Code() == 1 && w.restarts < 3 {
 				w.restarts++
 				p.end(syscall.SIGKILL)
 				if err := p.start(ctx); err != nil {

@@ -52,7 +52,7 @@ func (k keyType) values(n int) []any {
 	switch k {
 	case intKey:
 		return []any{int64(n)*7919 - 1000}
-	case uuidKey: // every third one ends in zeros, which a row image omits
+	case uuidKey: // every third key ends in zero bytes, which a row image omits
 		b := make([]byte, 16)
 		b[0], b[1] = byte(n), byte(n>>8)
 		if n%3 != 0 {
@@ -311,11 +311,11 @@ func (v View) shardOn(t Table) string {
 	return v.Field
 }
 
-// addresses are the addresses at which the program reaches a run's servers, and names that it uses there.
+// addresses are the addresses at which the program reaches a run's servers, and the names that it uses on them.
 type addresses struct {
 	source, store, main, cache, search string
 	listen                             string
-	prefix                             string // of names in Redis and Elasticsearch
+	prefix                             string // the prefix of the run's names in Redis and Elasticsearch
 	brokers                            []string
 	topic                              string
 }

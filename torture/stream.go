@@ -84,12 +84,12 @@ func startBrokers(ctx context.Context, count int) (all []*servers.Server, err er
 
 // stream is everything after the publisher: the topic, and the members that apply it.
 type stream struct {
-	topic   string // also the prefix of the groups' names
+	topic   string // the topic's name, which is also the prefix of the groups' names
 	brokers []string
 	admin   *kadm.Client
 	members []*process
 	jogchat *jogchat.Writer
-	others  []*process // temporary members
+	others  []*process // additional members, which run for a while
 }
 
 // newStream creates the topic and the members. It does not start the members.
@@ -159,8 +159,9 @@ func (p Plan) publishes(a addresses) string {
 
 // member returns a member's configuration.
 func (p Plan) member(a addresses) string {
+	// All members share one checkpoint table, which is not the publisher's.
 	process := strings.Replace(p.process(a), "[checkpoint]\nstore = \"mysql\"\n",
-		"[checkpoint]\nstore = \"mysql\"\ntable = \"members\"\n", 1) // shared by all members, not the publisher's
+		"[checkpoint]\nstore = \"mysql\"\ntable = \"members\"\n", 1)
 	return fmt.Sprintf("[source]\ntype = \"kafka\"\nbrokers = [\"%s\"]\ntopics = [%q]\ngroup = %[2]q\nsession = \"6s\"\n"+
 		"on_lost = \"rebuild\"\n\n", strings.Join(a.brokers, `", "`), a.topic) + process + p.tables() + jogchatTables() +
 		p.keeps(a, "") + jogchatViews()
@@ -251,7 +252,7 @@ func (w *world) keepStates() (kept string, err error) {
 		return "", err
 	}
 	for i, m := range w.stream.members {
-		if _, err := os.Stat(m.stateDir()); err != nil { // it is in MySQL, or nothing was saved yet
+		if _, err := os.Stat(m.stateDir()); err != nil { // the state is in MySQL, or nothing has been saved yet
 			continue
 		}
 		if err := copyDir(filepath.Join(kept, strconv.Itoa(i)), m.stateDir()); err != nil {
@@ -278,8 +279,8 @@ func (w *world) putStates(kept string) error {
 	return nil
 }
 
-// compacted waits until compaction has removed most superseded records. It writes meanwhile, because Kafka only
-// compacts completed segments.
+// compacted waits until compaction has removed most superseded records. It keeps writing, because Kafka only compacts
+// completed segments.
 func (w *world) compacted(ctx context.Context, r *rand.Rand) error {
 	for end := time.Now().Add(time.Minute); ; {
 		given, held, keys, err := w.stream.records(ctx)
@@ -299,7 +300,7 @@ func (w *world) compacted(ctx context.Context, r *rand.Rand) error {
 }
 
 // records returns how many offsets the topic has assigned, how many cell records it still holds, and how many different
-// cells these belong to.
+// cells these records belong to.
 func (s *stream) records(ctx context.Context) (given, held, keys int, err error) {
 	listed, err := s.admin.ListEndOffsets(ctx, s.topic)
 	if err == nil {

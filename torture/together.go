@@ -18,7 +18,7 @@ var apart = []string{"alter", "column", "cut-over", "rebuild all", "verify"}
 
 // pairs returns the plan's pairs of views that always change together. Plans with Kafka have none, because each record
 // belongs to one view. Plans with partial row images have none, either: the program compares each view with the source,
-// and it compares a view that was not running meanwhile later than the other one.
+// and if one view of a pair was not running, the program compares that view later than the other one.
 func (p Plan) pairs() (all []pair) {
 	if p.Shards > 1 || p.Topic != nil || p.Images == "MINIMAL" ||
 		slices.ContainsFunc(p.Faults, func(f Fault) bool { return slices.Contains(apart, f.Name) }) {

@@ -107,7 +107,7 @@ func (w *workload) transaction(ctx context.Context, r *rand.Rand, size int) erro
 		return err
 	}
 	defer tx.Rollback()
-	if skew := w.skew.Load(); skew != 0 || w.jumped.Load() { // the clock stays set on the connection
+	if skew := w.skew.Load(); skew != 0 || w.jumped.Load() { // a connection keeps the clock that was set on it
 		w.jumped.Store(true)
 		if _, err := tx.ExecContext(ctx, fmt.Sprint("SET timestamp = ", time.Now().Unix()+skew)); err != nil {
 			return err

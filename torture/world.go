@@ -31,7 +31,7 @@ type farm struct {
 	elastic string // Elasticsearch's URL; "": no Elasticsearch
 	search  *servers.Server
 	brokers []*servers.Server // the first broker is also the controller; none: no Kafka
-	lives   int               // how often a source started without data; makes new server ids
+	lives   int               // how often a source got a new server id, which is made from this number
 }
 
 // cacheArgs are options that make Redis keep acknowledged writes when it is killed. Otherwise the reader would see
@@ -49,7 +49,7 @@ func startFarm(ctx context.Context, c Choices) (*farm, error) {
 	for _, kind := range c.Sources {
 		var args []string
 		if kind.IsMariaDB() {
-			args = append(args, "--log-slave-updates") // it may be a replica for a while
+			args = append(args, "--log-slave-updates") // the source may be a replica for a while
 		} else { // failovers require GTIDs
 			args = append(args, "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 		}
@@ -116,7 +116,7 @@ func (f *farm) mend(ctx context.Context) error {
 
 func (f *farm) close() {
 	for _, s := range f.all() {
-		_ = s.Close() // its directory is removed in any case
+		_ = s.Close() // even after an error, the server's directory is removed
 	}
 }
 
@@ -134,8 +134,8 @@ type world struct {
 	source    *servers.Server
 	at        addresses
 	links     map[string]*link // the program's links to source and sinks, and the harness's own, without faults
-	sourceDBs []*sql.DB        // one for each shard, as root, not through the program's link
-	sinkDBs   []*sql.DB        // one for each shard
+	sourceDBs []*sql.DB        // one for each shard of the source, as root, not through the program's link
+	sinkDBs   []*sql.DB        // one for each shard of the MySQL sink
 	redis     *goredis.Client
 	load      *workload
 	reader    *reader
@@ -149,7 +149,7 @@ type world struct {
 	replica   *servers.Server   // a replica of the source, if a fault needs one
 	extra     []*servers.Server // further servers that the run started
 	mounted   bool              // the state directory is its own file system
-	restarts  int               // how many programs that had ended unexpectedly were restarted
+	restarts  int               // how often a program that had ended unexpectedly was restarted
 	overtaken bool              // another program had taken the views over for a while
 }
 
@@ -304,11 +304,11 @@ func (w *world) close() {
 		k.close()
 	}
 	if w.mounted {
-		_ = unmount(w.stateDir()) // if it fails, removing the directory reports it
+		_ = unmount(w.stateDir()) // if this fails, the run's directory stays
 	}
 	for _, s := range append(w.extra, w.replica) {
 		if s != nil {
-			_ = s.Close() // its directory is removed in any case
+			_ = s.Close() // even after an error, the server's directory is removed
 		}
 	}
 }
@@ -326,7 +326,7 @@ func (w *world) dropIndexes(ctx context.Context) {
 	}
 }
 
-// document returns the fields of a document. It returns none if the document does not exist.
+// document returns the fields of a document. It returns no fields if the document does not exist.
 func (w *world) document(ctx context.Context, v View, id string) (fields, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		w.servers.elastic+"/"+v.index(w.at.prefix)+"/_source/"+url.PathEscape(id), nil)
