@@ -16,8 +16,8 @@ var chromium = &spec{
 }
 
 // browserWrapper runs the browser as wrapper runs servers, with one difference. The browser looks for its files in the
-// directory of the executable that its process runs, which is the dynamic linker. So the linker is copied to the
-// browser's directory.
+// directory of the executable that its process runs, which is the dynamic linker. So the directory with the browser's
+// files gets a hard link to the linker.
 const browserWrapper = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 for d in "$r"/usr/lib/*-linux-gnu "$r"/lib/*-linux-gnu "$r"/usr/lib/*-linux-gnu/pulseaudio; do
