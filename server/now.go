@@ -55,7 +55,8 @@ func newNowCollector() *nowCollector {
 			"retrying or failed, or frozen until a rebuild is done.", "view"),
 		behind: desc("view_behind_records", "Records of a Kafka partition that the view does not include yet. "+
 			"Covers this process's partitions and partitions without a member.", "view", "source"),
-		sourceAge:    desc("source_position_age_seconds", "Time since the commit of the last event that was read."),
+		sourceAge: desc("source_position_age_seconds",
+			"How far the views' reading is behind the source's log; 0 once they have caught up."),
 		sourceEvents: desc("source_events_total", "Binlog events read."),
 		sourceBytes:  desc("source_bytes_total", "Bytes of binlog read."),
 		retain:       desc("binlog_retention_seconds", "Time until the oldest binlog that is needed may be purged."),
