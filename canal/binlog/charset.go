@@ -43,7 +43,7 @@ var forms = map[string]form{
 // NeedsTable reports whether a character set can't be computed, so that we ask the server for its table.
 func NeedsTable(charset string) bool { return forms[charset] == formTable }
 
-// Charsets are the server's collations.
+// Charsets has the character sets of one server, by name and by the id of a collation.
 type Charsets struct {
 	Collations map[uint64]string // id → name of the character set
 	sets       map[string]*charset
@@ -93,9 +93,9 @@ func (c Charsets) learn(ctx context.Context, set *charset) (err error) {
 	return nil
 }
 
-// Decode converts a statement's text from the character set of a collation. It does not change ASCII, nor a text of an
-// unknown collation. The servers parse a statement as ASCII even in swe7, which has letters in place of brackets and
-// backquotes.
+// Decode converts a statement's text from the character set of a collation. It does not change a text of an unknown
+// collation. Nor does it change ASCII, even for swe7, which has letters in place of brackets and backquotes: the
+// servers parse every statement as ASCII.
 func (c Charsets) Decode(ctx context.Context, collation uint64, statement []byte) ([]byte, error) {
 	set, known := c.byID(collation)
 	if !known || isASCII(statement) {

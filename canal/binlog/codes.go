@@ -94,8 +94,9 @@ func (c *Codes) longCode(code []byte) rune {
 	return '?'
 }
 
-// gbSupplement is the rank of GB 18030's code 90308130. This code and the codes after it mean the characters from
-// U+10000 on, in order. So the server's table is only needed for codes with the first four leading bytes.
+// gbSupplement is the rank (see longRank) of GB 18030's code 90308130. The codes from there on mean the characters from
+// U+10000 on, in order, so they are computed. The server's table is needed only for long codes whose first byte is 81
+// to 84.
 const gbSupplement = (0x90 - 0x81) * 10 * 126 * 10
 
 // longRank returns the index of a long code in Codes.long. Long codes are those of JIS X 0212, which begin with 8F in
@@ -117,7 +118,8 @@ func longRank(code []byte) (rank int, ok bool) {
 	return rank, true
 }
 
-// The hexadecimal digits that codes have. In the lists below, each string has the possible values of one digit.
+// The possible values of a code's hexadecimal digits. Each list below describes the codes of one length, with one
+// string per digit.
 const (
 	anyDigit  = "0123456789ABCDEF"
 	highDigit = "89ABCDEF" // the possible first digits of a byte above 0x7F
@@ -174,9 +176,9 @@ func fill(runes []rune) {
 	}
 }
 
-// eachCode has the server convert all codes that it accepts and that digits describe. The server converts the codes on
-// the way to the client, as it converts a scan's result. A code that doesn't become exactly one character is noCode,
-// because it is two codes or a part of a code.
+// eachCode calls f for each valid code that digits describe, with the character and the text that the server converts
+// the code to. The server converts on the way to the client, as it converts a scan's result. If the text isn't exactly
+// one character, r is noCode, because the code is in fact two codes, or a part of one.
 func eachCode(ctx context.Context, db queryer, charset string, digits []string,
 	f func(code []byte, r rune, text string)) error {
 	var places, from []string

@@ -16,7 +16,7 @@ const (
 	ChecksumSize = replication.BinlogChecksumLength
 )
 
-// Event types that go-mysql has no names for.
+// Event types, flags and other numbers of binlog events. go-mysql has no names for most of them.
 const (
 	MariaWriteRowsCompressed   replication.EventType = 169 // version 2 events of MariaDB's compressed rows
 	MariaUpdateRowsCompressed  replication.EventType = 170
@@ -25,7 +25,7 @@ const (
 	MariaStandaloneFlag        byte                  = replication.BINLOG_MARIADB_FL_STANDALONE
 	IgnorableFlag              uint16                = replication.LOG_EVENT_IGNORABLE_F
 	ArtificialFlag             uint16                = replication.LOG_EVENT_ARTIFICIAL_F
-	NoTable                    uint64                = 0xffffff // a rows event without rows, which ends a statement
+	NoTable                    uint64                = 0xffffff // table id of a rows event that only ends a statement
 	ExecuteLoadExtra                                 = 4 + 4 + 4 + 1
 	ImmediateTimestampExtended                       = 1 << 55
 )

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Older servers stored times in another format, which a column keeps until its table is rebuilt: MySQL before 5.6,
+// Older servers stored times in an older format, which a column keeps until its table is rebuilt: MySQL before 5.6,
 // MariaDB before 10.1, and MariaDB with mysql56_temporal_format=OFF. Table maps contain only the type of such a column.
-// On MySQL these times have no fractional digits. On MariaDB they may have some, and their number decides the length
-// and the meaning of values. Only information_schema has the number, in "datetime(6) /* mariadb-5.3 */".
+// On MySQL these times have no fractional digits. On MariaDB they may have some, and the number of digits decides the
+// length and the meaning of values. Only information_schema has this number, in "datetime(6) /* mariadb-5.3 */".
 
 // hiresWidths are the lengths of values in bytes, by the number of fractional digits. Measured on MariaDB 10.11 and
 // 11.8.

@@ -26,7 +26,7 @@ func mariaSpecial(k Kind, data []byte) (any, error) {
 	case KindInet6:
 		return inet6([16]byte(b)), nil
 	}
-	// MariaDB sorts a UUID's groups in another order, but the binlog has them in printed order.
+	// MariaDB sorts by a UUID's groups in a different order than it prints them. The binlog has them in printed order.
 	return uuid.Text(b), nil
 }
 
