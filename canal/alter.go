@@ -27,7 +27,7 @@ const (
 	columnsStay    alterEffect = iota // an index is added or dropped, or the table exists already
 	columnsChange                     // ALTER TABLE
 	columnsAreMade                    // CREATE TABLE
-	columnsUnknown                    // the table is dropped, or replaced by another table
+	columnsUnknown                    // the table is dropped, or replaced by a different table
 )
 
 // change is what an ALTER TABLE does to one column.
@@ -140,8 +140,9 @@ func (r *alterReader) option(part wordsAt) bool {
 	return true
 }
 
-// charset reads CHARACTER SET x or COLLATE x. otherwise is the result for a collation that fits several character sets.
-// ok is false if neither clause comes next. It is also false for DEFAULT, which means the database's character set.
+// charset reads CHARACTER SET x or COLLATE x, and returns the character set's name. For a collation that fits several
+// character sets, it returns otherwise. ok is false if neither clause comes next. It is also false for DEFAULT, which
+// means the database's character set.
 func (p wordsAt) charset(otherwise string) (name string, ok bool) {
 	set := p.skip("CHARACTER", "SET") || p.skip("CHARSET") || p.skip("CHAR", "SET")
 	if !set && !p.skip("COLLATE") {
@@ -188,8 +189,9 @@ func (r *alterReader) part(part wordsAt) bool {
 	return keepsColumns[strings.ToUpper(first.text)]
 }
 
-// keepsColumns lists words that begin a part which changes neither the order nor the types of columns. Method part
-// handles other such words. Table options without commas between them are one part. Method option reads CONVERT.
+// keepsColumns lists words that begin a part which changes neither the order nor the types of columns. (ADD, DROP and
+// RENAME begin such a part only sometimes, so method part reads further. CONVERT changes character sets, which method
+// option reads.) Table options without commas between them are one part, so only the first one is looked up.
 var keepsColumns = map[string]bool{
 	"ALTER":  true, // changes a column's default, or whether an index is used or a check is enforced
 	"ENGINE": true, "AUTO_INCREMENT": true, "COMMENT": true, "ROW_FORMAT": true, "KEY_BLOCK_SIZE": true, "ALGORITHM": true,
@@ -307,7 +309,7 @@ func (r *alterReader) define(p wordsAt) (c change, ok bool) {
 	return c, true
 }
 
-// constrain records the parts of a definition that limit a column's values.
+// constrain records whether a column's definition has AS (generated), and NOT NULL or PRIMARY (notNull).
 func (c *change) constrain(p wordsAt) {
 	depth := 0
 	for i, w := range p {
@@ -325,7 +327,9 @@ func (c *change) constrain(p wordsAt) {
 	}
 }
 
-// attributes reads the words after a type, and returns the column's character set.
+// attributes reads the words after a type into t, and returns the column's character set. charset is what the column
+// has without such words. The second result is false if the character set can't be known, or if the column is part of
+// system versioning.
 func attributes(t *columnType, p wordsAt, charset string) (string, bool) {
 	depth := 0
 	for ; len(p) > 0; p = p[1:] {

@@ -62,7 +62,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	return c.findings
 }
 
-// unnumbered warns if the server writes transactions without GTIDs. The consequences depend on the server: see fence.
+// unnumbered reports a MySQL server that writes transactions without GTIDs. Type fence lists the consequences.
 func (c *checker) unnumbered(ctx context.Context, db querier, srv server) {
 	if srv.flavor != gtid.MySQL || srv.gtidMode == "ON" {
 		return
@@ -118,8 +118,8 @@ func (c *checker) durability(ctx context.Context, db querier) {
 		"SET GLOBAL "+redo+" = 1, and in my.cnf. Otherwise run `replicator verify --repair` after a crash")
 }
 
-// merged checks the columns of views that merge tables. A column that none of the tables has is a typing error. Columns
-// that another view requires are skipped, because the check of their table covers them.
+// merged reports columns of merging views (views of several tables) that none of the tables has: typing errors. It
+// skips columns that views require of one certain table, because the check of that table covers them.
 func (c *checker) merged(ctx context.Context, db *sql.Conn, srv server, s *Source) {
 	wanted, found := map[string][]string{}, map[string]bool{} // wanted: tables that may have a column, by its name
 	for _, t := range s.cfg.Tables {

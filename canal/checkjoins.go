@@ -39,7 +39,7 @@ func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table
 		for _, l := range table.Lookups {
 			byID[l.ID] = l.Table
 			var columns []string
-			paths := map[string][]string{} // columns on the other side of On, by the ID of their table's lookup
+			paths := map[string][]string{} // the columns that On compares with, by the ID of their table's lookup
 			for _, on := range l.On {
 				columns, paths[on.From] = append(columns, on.Column), append(paths[on.From], on.Path)
 			}
@@ -49,7 +49,8 @@ func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table
 	}
 }
 
-// joinIndex looks for an index that begins with the columns by which a join reads the table.
+// joinIndex reports a table without an index that begins with the columns by which a join reads the table. said has the
+// fixes that were already reported.
 func (c *checker) joinIndex(w *watched, columns []string, said map[string]bool) {
 	if w == nil || w.schema.Load().hasIndexSet(columns) || w.schema.Load().hasIndex(columns) {
 		return

@@ -42,8 +42,8 @@ func clientOf(vars []byte) (mode sqlMode, collation uint64) {
 
 // classify determines what a statement does. The servers log a statement as the client's bytes, in the client's
 // character set. Most statements that the servers write themselves (DROP TABLE) are in that character set, too. But
-// CREATE TABLE … SELECT, CREATE TABLE … LIKE and LOAD DATA are logged in UTF-8. So text that is valid UTF-8 is read as
-// UTF-8, too, if it has no effect in the client's character set.
+// CREATE TABLE … SELECT, CREATE TABLE … LIKE and LOAD DATA are logged in UTF-8. So if a statement has no effect when
+// read in the client's character set, and is valid UTF-8, it is read a second time, as UTF-8.
 func (s *stream) classify(ctx context.Context, database string, text, vars []byte) (statement, error) {
 	mode, collation := clientOf(vars)
 	decoded, err := s.charsets.Decode(ctx, collation, text)

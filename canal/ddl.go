@@ -23,9 +23,9 @@ const (
 )
 
 // statement is what we know about a statement logged as text: enough to tell whether it changed rows of a watched table
-// without row events. A statement that is unclear counts as a change. An unknown statement matters only if it names a
-// watched table. This is not a full parser: existing parsers reject each server's newest syntax, and would skip such a
-// statement.
+// without row events. If that is unclear, the statement counts as a change. A statement of an unknown kind counts only
+// if it contains a word such as INSERT and names a watched table. This is not a full parser: existing parsers reject
+// each server's newest syntax, and would skip such a statement.
 type statement struct {
 	effect  effect
 	tables  []string // the IDs of the watched tables that the statement concerns: see watched.id

@@ -10,7 +10,7 @@
 //     read. A problem of a column that only some views use is marked with replicator.OfView (Table.Readers).
 //   - The position advances only at the end of a transaction. Transactions of other tables, new binlog files and
 //     heartbeats advance it, too.
-//   - An Order is the same on every replay of a binlog, and grows along it: see order.go.
+//   - An Order (a log position as a number) is the same on every replay of a binlog, and grows along it: see order.go.
 //   - The server is only read: SELECT, REPLICATION SLAVE and REPLICATION CLIENT are enough. No read locks a row, except
 //     on a MySQL server that does not list transactions being committed: see fence.go. Neither values nor the texts of
 //     statements reach logs or errors (a MariaDB binlog contains clear-text passwords).
@@ -37,6 +37,7 @@
 //
 // A Source owns a pool of SQL connections and starts no goroutines; several pipelines may use it. A Reader belongs to
 // one pipeline. Read opens a replication connection, uses it in the goroutine that calls Read, and closes it before it
-// returns (dump.go). Any error ends Read; the pipeline then opens a new Reader at the marked position. ErrLost means
-// that the binlog is gone. A Fatal error means that the operator must act. After any other error, a retry may succeed.
+// returns (dump.go). Any error ends Read; the pipeline then opens a new Reader at the position up to which sinks have
+// everything. ErrLost means that the binlog is gone. A Fatal error means that the operator must act. After any other
+// error, a retry may succeed.
 package canal

@@ -28,9 +28,10 @@ type eventHandler interface {
 
 // dump has the server send its binlog to h, until ctx is done or an error occurs. It reads the next event when h has
 // handled the previous one. With heartbeat 0 the server sends the events that exist, and then ends the dump (io.EOF).
-// Short dumps use heartbeat 0, because an idle server notices only at its next heartbeat that the reader is gone. A
-// hundred such dumps would use up all connections. MariaDB would also delay each dump by 0.1 s for the previous one
-// with the same server id.
+//
+// Short dumps use heartbeat 0. Otherwise an idle server would notice only at its next heartbeat that the reader is
+// gone, and a hundred abandoned dumps would use up all connections. MariaDB would also delay each dump by 0.1 s, until
+// the abandoned one with the same server id has ended.
 func (s *Source) dump(
 	ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, h eventHandler,
 ) error {
@@ -42,7 +43,7 @@ func (s *Source) dump(
 	}
 	defer c.Close()
 	err = handleAll(c, h)
-	if ctx.Err() == nil { // no KILL: the server may have restarted and given this connection's number to another one
+	if ctx.Err() == nil { // no KILL: after a restart of the server, this number may be a different client's
 		return err
 	}
 	s.kill(srv, c.GetConnectionID())

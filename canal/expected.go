@@ -10,7 +10,7 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// expectation is the approximate number of rows that a scan passes when it reads only some values of the column role.
+// expectation is the approximate number of rows that a scan reads if it reads only these values of the column role.
 type expectation struct {
 	columns []string
 	rows    int64
@@ -18,9 +18,9 @@ type expectation struct {
 
 const sampledRows = 1000
 
-// expected estimates how many rows a scan passes when it reads only some values of the column role. The server knows
-// only the table's total, so the values' share is estimated from the rows at both ends of the table. That query waits
-// for no lock. The result is 0 if the scan passes all rows, or if the share is unknown.
+// expected estimates how many rows a scan reads if it reads only some values of the column role. The server knows only
+// the table's total, so expected counts these values among the rows at both ends of the table. This query waits for no
+// lock. The result is 0 if the scan reads all rows, or if the counted rows have none of the values.
 func (r *Reader) expected(ctx context.Context, conn *sql.Conn, x *selection, columns []string) (int64, error) {
 	in, args := x.wanted(columns)
 	if in == "" {

@@ -43,9 +43,8 @@ import (
 // so the re-read may see rows an hour newer than the tail. With the tail's position as low, the changes of that hour
 // would count as later than the re-read. A version that was written and deleted within the hour would be shown again,
 // although readers of the view have already seen its successor. With the log's end as low, these changes count as older
-// (State.Next). So no caller needs to know the tail's position. For re-reads after deletes and fills, the changes are
-// in the log before the call. For repairs and verify, the tail may lag. For explain and dead letters, there may be no
-// tail.
+// (State.Next). So no caller needs to know the tail's position. Re-reads after deletes and fills come after the changes
+// are in the log. Repairs and verify may run while the tail lags. Explain and dead letters may run without a tail.
 //
 // Scans read many rows, and the tail handles rows that change meanwhile (pipeline/window.go). So low may be earlier for
 // a scan, but not before the reader's start.
@@ -151,7 +150,7 @@ func isHeld(err error) bool {
 const lockPatience = 30 * time.Second
 
 // untilFree repeats a read until no other session has locked its rows. Each attempt reads a quarter of the rows of the
-// previous one, because few rows are sooner unlocked than many.
+// previous one, because few rows are more likely to be unlocked at the same time than many.
 func untilFree(ctx context.Context, rows int, read func(rows int) error) error {
 	delay := time.Millisecond
 	for late := time.Now().Add(lockPatience); ; rows = max(rows/4, 1) {

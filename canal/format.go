@@ -8,8 +8,9 @@ import (
 )
 
 // The binlog lacks rows if the server logs statements, or was restarted without binlog_format = ROW in its
-// configuration. So we read the setting at the start, and again when a statement arrives that changed a watched table:
-// the operator must fix the setting first. MySQL 9.7 still has this setting, although it is deprecated.
+// configuration. So we read the setting at the start. We read it again when a statement arrives that changed a watched
+// table, because the error must then say that the operator has to correct the setting first. MySQL 9.7 still has this
+// setting, although it is deprecated.
 
 // loggedAsText describes a change of a table by a statement without rows in the binlog.
 const loggedAsText = "was changed by a statement logged as text (binlog_format was not ROW in that session)"

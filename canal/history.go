@@ -111,9 +111,10 @@ func (h *history) add(e end) {
 	h.anonymous = e.anonymous || h.anonymous && e.last.last == 0
 }
 
-// judge checks the number of a MariaDB transaction: if it is not higher than an earlier number of another server, the
-// histories have forked (token.Forked). judge must run for each transaction read, because merging ends keeps only the
-// last transaction. Most transactions have the same writer as the previous one, and need no map look-up.
+// judge checks the number of a MariaDB transaction. If another server had written the domain's highest number so far,
+// and the new number is not above it, the histories have forked (token.Forked). judge must run for each transaction
+// read, because merging ends keeps only the last transaction. Most transactions have the same writer as the previous
+// one, and need no map look-up.
 func (h *history) judge(r gtidRun) {
 	if !h.maria || r.last == 0 {
 		return
@@ -144,8 +145,8 @@ func (h *history) handOut(e end) {
 	h.anonymous = h.anonymous || e.anonymous
 }
 
-// see is called after a query has found rows. further is the start of the binlog's latest file (zero: unchanged).
-// executed has the server's executed transactions at the time of the call (nil: unknown).
+// see records that a query has found rows. further is the start of the binlog's latest file (zero: unchanged). executed
+// has the server's executed transactions at the time of the call (nil: unknown).
 func (h *history) see(further end, executed *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -165,15 +166,15 @@ func (h *history) shownByQueries(before *gtid.Set) *gtid.Set {
 	return h.queried
 }
 
-// file returns the number of the latest file whose rows were delivered.
+// file returns the number of the latest binlog file that a requested position, delivered rows or a query has reached.
 func (h *history) file() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return max(h.at.file.number, h.open.file.number, h.seen.file.number)
 }
 
-// read returns the latest position up to which anything was delivered, and the transactions after the last requested
-// end. anonymous says whether the last of these transactions has no GTID: see token.Anonymous.
+// read returns the latest position up to which anything was delivered or found by a query, and the transactions after
+// the last requested end. anonymous says whether the last of these transactions has no GTID: see token.Anonymous.
 func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

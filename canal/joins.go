@@ -13,7 +13,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// join reads the joined rows of the given rows (Table.Lookups) into Row.Joined, after the same fence.
+// join reads the joined rows of the given rows (Table.Lookups) into Row.Joined. f is the fence after which the given
+// rows were read.
 func (r *Reader) join(ctx context.Context, conn *sql.Conn, f *fence, t *watched, rows []*replicator.Row) error {
 	for _, row := range rows {
 		if len(t.Lookups) > 0 && row != nil {
@@ -118,7 +119,7 @@ func (c *joinedChunk) join(chunk *replicator.Chunk, bytes int64, join func([]*re
 	return nil
 }
 
-// joining runs one lookup for some rows.
+// joining runs one lookup (the read of one joined table) for some rows.
 type joining struct {
 	tables tables
 	own    *watched // the table of these rows

@@ -160,7 +160,8 @@ func (l *layouts) altered(
 	return after, len(t.ahead) == 0
 }
 
-// await records a table's current columns. They were read together with the log's end, which is the log position order.
+// await records a table's current columns, which apply once reading reaches the log position order. That is where the
+// log ended when the columns were read.
 func (l *layouts) await(name string, now *layout, order int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// openMembers finds the tables of a pattern that the start position does not list. The rows of these tables are
-// skipped: see pending.
+// openMembers finds the tables of a pattern that the start position does not list, and whether a listed table is gone.
+// The rows of the tables that are not listed are skipped: see pending.
 func (r *Reader) openMembers(ctx context.Context, t token, p *pattern) error {
 	p.now, p.end = p.membersNow(), r.skipEnd
 	was := p.now

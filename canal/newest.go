@@ -32,8 +32,8 @@ func (r *Reader) connect(ctx context.Context) (*sql.Conn, error) {
 	return conn, nil
 }
 
-// Newest implements replicator.Reader. It reads the newest rows of the first cells. The rows include every change up to
-// the binlog's current end.
+// Newest implements replicator.Reader. It reads the newest rows of the cells, in the given order, until the rows have
+// this many bytes (0: of all cells). The rows include every change up to the binlog's current end.
 func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	conn, err := r.connect(ctx)
 	if err != nil {
@@ -247,8 +247,9 @@ func (x *selection) read(ctx context.Context, db querier, query string, args []a
 // codes that have no character. The escape is '!', because not every character set has a backslash.
 var likeLossy = strings.NewReplacer("?", "_", "_", "!_", "%", "!%", "!", "!!")
 
-// cellCondition returns the SQL condition for a cell's rows. The condition can use an index, and also compares bytes.
-// If the key may have several variants, the condition doesn't compare bytes, so it finds all variants.
+// cellCondition returns the SQL condition for a cell's rows. The condition can use an index, and also compares the
+// key's bytes. If the cell may have rows with several variants of the key (mixed), the bytes are not compared, so that
+// the condition finds all variants.
 func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	key, err := c.Key.Values()
 	if err != nil {
@@ -275,8 +276,8 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 		}
 		parts, args = append(parts, sqlname.Quote(col.Name)+compare+placeholder), append(args, arg)
 		if text, ok := v.(string); ok && col.kind == binlog.KindText && (like || !x.mixed()) {
-			// A LIKE pattern matches other texts, too, so the bytes are compared. This also excludes other variants of
-			// the key. If a cell has only one row, those variants are other cells.
+			// With LIKE, the bytes are compared because the pattern matches other texts, too. Without LIKE, they are
+			// compared to exclude other variants of the key, which are different cells if x isn't mixed.
 			parts = append(parts, col.bytes()+" = ?")
 			args = append(args, []byte(text))
 		}

@@ -43,8 +43,8 @@ type plan struct {
 	pad  []byte // room to pad a BINARY key with zero bytes
 }
 
-// columnValue is a value of the column role: name is the cell's Column (see columnNames), as is the text in the row
-// itself.
+// columnValue is a value of the column role. Field "name" is the cell's name (Cell.Column, see columnNames). Field "as"
+// is the value in the row's own spelling.
 type columnValue struct{ name, as string }
 
 const maxLookups = 1000

@@ -35,11 +35,11 @@ type token struct {
 	Anonymous bool `json:"anonymous,omitempty"`
 
 	// Skip: transactions in GTID may still follow this position. Reading drops them. The position was found by GTID on
-	// another server, whose log may have the transactions in another order.
+	// another server, whose log may have the transactions in a different order.
 	Skip bool `json:"skip,omitempty"`
 
 	// Read says how far the log had been read when the position was made. A sink may already have some of the changes
-	// between the position and there. So a server that lacks these changes can't be the source.
+	// between the position and that point. So a server that lacks these changes can't be the source.
 	Read *read `json:"read,omitempty"`
 
 	// Run identifies the run of the program that made the position. Only for this run is Read complete. A later run,

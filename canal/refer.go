@@ -13,7 +13,7 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// referring is a Lookup of another table that finds rows of a watched table.
+// referring is a Lookup (a join) that joins rows of a watched table to rows of another table.
 type referring struct {
 	table  string // the table that has the Lookup
 	lookup string

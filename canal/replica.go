@@ -125,8 +125,8 @@ func (s server) leftOut(ctx context.Context, db querier, tables []replicator.Tab
 	return errors.Join(refused...)
 }
 
-// silence remembers that the server was seen to change without logging. Once the server logs again, its log does not
-// show which changes it lacks. Only a MySQL replica's GTIDs show it.
+// silence remembers that the server was seen to change without logging the changes. Once the server logs again, its log
+// does not show that it lacks them. Only the GTIDs of a MySQL replica show it.
 type silence struct {
 	mu       sync.Mutex
 	identity string

@@ -224,7 +224,8 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 	return first, firstToken, nil
 }
 
-// asRead returns p as a place up to which the log was read: see haveRead.
+// asRead returns the record that the log was read up to p, for haveRead to merge: p's GTIDs, and p's log position if it
+// is the one that the saved position names (not p.moved).
 func (p place) asRead() place {
 	read := place{beyond: p.gtids}
 	if !p.moved {
@@ -234,7 +235,8 @@ func (p place) asRead() place {
 	return read
 }
 
-// haveRead adds to p what was read beyond another place.
+// haveRead merges other's record of how far the log was read into p: the farther log position, and the union of the
+// GTID sets.
 func (p *place) haveRead(other place) {
 	if other.readAt > p.readAt {
 		p.readAt, p.read = other.readAt, other.read

@@ -10,7 +10,7 @@ import (
 	"replicator/canal/gtid"
 )
 
-// An ALTER TABLE that gives a column another type, character set or expression rewrites the values of all rows, and
+// An ALTER TABLE that gives a column a different type, character set or expression rewrites the values of all rows, and
 // logs none of the rows. This file decides which values may have changed. In doubt, it assumes that they have.
 
 // rewrites returns the columns, in lower case, whose values may have changed. before is the table's layout before the
@@ -43,8 +43,9 @@ func (a alteration) rewrites(before *layout, body string, f gtid.Flavor) (column
 	return columns, false
 }
 
-// keeps reports whether converting column was to c certainly leaves all values as views show them. The body column must
-// also keep its bytes. lax means that the server converts values that don't fit, instead of refusing the statement.
+// keeps reports whether a column's conversion from was to c certainly leaves all values as views show them. The body
+// column must also keep its bytes. lax means that the server converts values that don't fit, instead of refusing the
+// statement.
 func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 	if isBody && !lax {
 		c, was = c.asBytes(), was.asBytes()
@@ -111,8 +112,8 @@ func (c layoutColumn) asBytes() layoutColumn {
 }
 
 // columnsChanged reports that columns that are read changed without a log. A column was dropped, renamed, added or
-// converted. The log has neither the values of another column that took the name, nor the default of a new column, nor
-// the converted values. (If a needed column were gone, reread would have ended the reading.)
+// converted. The log has neither the values of a different column that took the name, nor the default of a new column,
+// nor the converted values. (If a needed column were gone, reread would have ended the reading.)
 func (s *stream) columnsChanged(st statement, table string, rewritten []string, anyOf bool) error {
 	t := s.tables.byID[table]
 	if len(rewritten) > 0 || anyOf {

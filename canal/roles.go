@@ -21,8 +21,8 @@ type roles struct {
 // noRoles are the roles of a table without columns.
 func noRoles() roles { return roles{column: -1, version: -1, body: -1} }
 
-// findRoles finds the configured columns. all are the table's columns. find returns the index of a column, kind its
-// kind. find's role is "" for a column that only "*" requests.
+// findRoles returns the indexes of the configured columns. all are the names of the table's columns. find returns the
+// index of a column, and kind returns its kind. The role that find receives is "" for a column that only "*" requests.
 func (t *watched) findRoles(all []string, find func(role, name string) (int, error), kind func(int) binlog.Kind) (
 	r roles, err error,
 ) {

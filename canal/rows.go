@@ -243,7 +243,8 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 	version, err := d.p.versionOf(d.img, d.order)
 	shared := d.p.t.Shared && d.p.single // another table may have a row of the same cell
 	if err != nil || !d.own || s.tx.again || shared {
-		// AnyVersion makes the pipeline re-read the cell: the version is unusable, or other rows may have come later.
+		// AnyVersion makes the pipeline re-read the cell. The version is unusable (invalid, or also another row's), or
+		// the cell may have newer rows.
 		version = replicator.AnyVersion
 	}
 	return s.deliver(ctx, replicator.Change{

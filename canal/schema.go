@@ -130,7 +130,8 @@ const columnFields = "column_name, data_type, column_type, COALESCE(character_se
 const columnsQuery = "SELECT " + columnFields +
 	" FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position"
 
-// The query returns one row per column of an index. The column is NULL if the index is on an expression.
+// indexFields and indexOrder are the columns and the order of a query for tables' indexes. Its result has one row per
+// column of an index. column_name is NULL if the index is on an expression.
 const (
 	indexFields = "index_name, non_unique, column_name, sub_part IS NULL AND index_type = 'BTREE'"
 	indexOrder  = "index_name <> 'PRIMARY', index_name, seq_in_index"

@@ -25,7 +25,7 @@ type server struct {
 }
 
 // readServer asks a connection which server it leads to. MariaDB has no UUID, so its id, host and port identify the
-// server. Even if another server had the same, GTIDs would still prove a position.
+// server. Even if another server had the same ones, GTIDs would still prove a position.
 func readServer(ctx context.Context, db querier) (server, error) {
 	var s server
 	var id, host, port, lower string

@@ -282,7 +282,8 @@ func (s *Source) At(ctx context.Context, text string, known []replicator.Positio
 }
 
 // ask calls tell on a connection, and makes a position of its token. If the newest known position is from this log, the
-// new Order is in the same epoch. Otherwise it is in a new epoch, above all known ones.
+// new position's Order (its log position as a number) is in the same epoch. Otherwise it is in a new epoch, above all
+// known ones.
 func (s *Source) ask(ctx context.Context, known []replicator.Position,
 	tell func(*sql.Conn, *resolver) (token, error)) (p replicator.Position, err error) {
 	conn, srv, err := s.connect(ctx)

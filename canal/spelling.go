@@ -42,7 +42,8 @@ func (r *Reader) MixesSpellings(table string) bool {
 	return slices.ContainsFunc(r.tables.byName[table], func(w *watched) bool { return w.schema.Load().mixed })
 }
 
-// Spellings implements replicator.Reader. Nearly always, one query for many keys shows that no key has another variant.
+// Spellings implements replicator.Reader. Nearly always, one query for many keys shows that no key has several
+// variants.
 func (r *Reader) Spellings(ctx context.Context, table string,
 	keys []replicator.Key) (mixed [][]replicator.Cell, err error) {
 	all, err := r.selections(table)

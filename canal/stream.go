@@ -47,7 +47,7 @@ type stream struct {
 	// inside a file.
 	until     int64
 	untilGTID *gtid.Set // collects the transactions before until, if these were unknown
-	said      *gtid.Set // transactions that must be in untilGTID, or else the log is another one; nil: no condition
+	said      *gtid.Set // transactions that must be in untilGTID, or else the log is a different one; nil: no condition
 	skip      *gtid.Set // transactions that were already applied, on another server; nil: none
 	guards    []*mariaGuard
 
@@ -414,8 +414,9 @@ func (s *stream) collect(tx transaction) {
 	s.untilGTID.Add(tx.sid.name, gtid.Run{First: tx.run.first, Last: tx.run.last})
 }
 
-// reached is called between two transactions. At the start position, delivery begins. Other events precede a file's
-// first transaction (MariaDB: Gtid_list, Binlog_checkpoint), and the start position may follow any of them.
+// reached checks whether reading has reached the start position, and begins the delivery there. It is called between
+// two transactions. It is also called after events that precede a file's first transaction (MariaDB: Gtid_list,
+// Binlog_checkpoint), because the start position may follow any of them.
 func (s *stream) reached() error {
 	switch {
 	case s.until == 0 || s.pos < s.until:

@@ -14,7 +14,7 @@ import (
 )
 
 // A server that dies while it writes its binlog leaves a file that ends inside a transaction, or even inside an event.
-// The incomplete transaction was not committed: the server rolls it back when it starts, and begins another file. MySQL
+// The incomplete transaction was not committed: the server rolls it back when it starts, and begins a new file. MySQL
 // cuts the incomplete part off the file, MariaDB leaves it. MariaDB's replicas then stop with error 1236 until the
 // operator directs them to the next file. A Reader goes there automatically.
 //
@@ -42,7 +42,7 @@ func (e *tornError) Error() string {
 		"The cells that it changed are read again", e.file, e.pos)
 }
 
-// torn remembers the beginnings of the transactions that their files do not end.
+// torn remembers the beginnings of transactions that are incomplete, because their file ends first.
 type torn struct {
 	mu     sync.Mutex
 	begins map[beginning]bool
@@ -64,7 +64,7 @@ func (t *torn) all() map[beginning]bool {
 }
 
 // abandon drops the current transaction, because its file ended before the transaction did. It fails if rows of the
-// transaction were delivered normally.
+// transaction were delivered as they are, and not as deletes of unknown versions (stream.again).
 func (s *stream) abandon() error {
 	tx := s.tx
 	s.tx = transaction{}
@@ -85,7 +85,7 @@ func (r *Reader) sayDied(at placed) {
 }
 
 // behindTorn returns where to continue after err ended the reading. That is the next file, if err says that this file
-// is torn and the server has begun another one. It returns any other error unchanged.
+// is torn and the server has begun a new one. It returns any other error unchanged.
 func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Position, _ error) {
 	var my *gomysql.MyError
 	if !errors.As(err, &my) || my.Code != errnoBinlogFatal || !strings.Contains(my.Message, textTorn) {

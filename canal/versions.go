@@ -53,8 +53,8 @@ func (x *selection) versions() *versionWalk {
 	return nil
 }
 
-// walk returns the walk along an index in the order of columns; nil if the server sorts a column in another way than it
-// compares the column.
+// walk returns the walk along an index in the order of columns. It returns nil if one of them is an ENUM or a SET,
+// which the server sorts by number but compares as text.
 func (x *selection) walk(index string, columns []string) *versionWalk {
 	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, roles: noRoles(),
 		hint: " FORCE INDEX (" + sqlname.Quote(index) + ")"}}
@@ -269,8 +269,8 @@ func (s *newestScan) fetch(ctx context.Context, chunk *replicator.Chunk, newest 
 // byPrimary returns the query for the rows of versions, by primary key. Rows that were deleted in the meantime are
 // missing, and the tail delivers their deletes.
 //
-// Several columns are compared one by one. On MariaDB, (a, b) IN ((x, y), …) finds nothing if a column is text of
-// another character set than the connection's.
+// Several columns are compared one by one. On MariaDB, (a, b) IN ((x, y), …) finds nothing if a column is text of a
+// different character set than the connection's.
 func (s *newestScan) byPrimary(versions []*version) (query string, args []any) {
 	w := s.along
 	wanted := make([]string, len(versions))

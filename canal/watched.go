@@ -18,7 +18,7 @@ type watched struct {
 	end      logEnd                      // the end of the log when the schema was first read
 	names    *columnNames                // names for values of the column role; nil: different values are never equal
 	rowSize  atomic.Int64                // the average size of a row in the last chunk of a scan; 0: unknown
-	expected atomic.Pointer[expectation] // the last estimate of how many rows a scan passes
+	expected atomic.Pointer[expectation] // the last estimate of how many rows a scan reads
 
 	referring []referring // other tables' joins that find these rows; fixed while the table is read
 }

@@ -13,9 +13,10 @@ import (
 
 // Which log is this?
 //
-// A log is everything that one server wrote since its binlogs were begun. A RESET begins another log. A server restored
-// from a backup, or from an older snapshot of its virtual machine, continues with another log. resolver.which decides
-// whether the server that answers now has the log that a position was read from. It compares what the position records:
+// A log is everything that one server wrote since its binlogs were begun. A RESET begins a new log. A server restored
+// from a backup, or from an older snapshot of its virtual machine, continues with a different log. resolver.which
+// decides whether the server that answers now has the log that a position was read from. It compares what the position
+// records:
 //
 //	server   server_uuid; on MariaDB, which has none, its id, host and port
 //	file     name and number, and that the file is at least as long as the position says
@@ -25,9 +26,9 @@ import (
 //	read     the same for changes that were delivered beyond the position, which sinks may already have
 //	run      the program's run that made the position; if it is not this run, more may have been read
 //
-// On the same server everything must agree. If anything differs, it is another log, even if the GTIDs agree: a server
-// that was reset numbers its new transactions like the old ones. On another server files mean nothing, and only the
-// GTIDs count. A refusal is final, because nothing that the log gains later can make it agree with the position.
+// On the same server everything must agree. If anything differs, it is a different log, even if the GTIDs agree: a
+// server that was reset numbers its new transactions like the old ones. On another server files mean nothing, and only
+// the GTIDs count. A refusal is final, because nothing that the log gains later can make it agree with the position.
 //
 //	the server was                          it is      and so
 //	restarted, rotated                      theSame    reading goes on at the position
@@ -55,10 +56,11 @@ type ruling struct {
 	kinship
 	why   string
 	gtids *gtid.Set // the position's GTIDs; nil if the position has none, or if they are in said
-	said  *gtid.Set // transactions that reading must find before the position, or it is another log; nil: none
+	said  *gtid.Set // transactions before the position that reading must find, or the log is a different one; nil: none
 	born  uint32    // the file's creation time; known only if the server is the same
 
-	// Executed transactions of a MariaDB server, if its log is certainly the same; else nil. Other domains are ignored.
+	// The transactions that a MariaDB server has executed, if its log is certainly the same; else nil. Domains that
+	// this set lacks are ignored.
 	executed *gtid.Set
 }
 
@@ -120,9 +122,10 @@ func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 	case err != nil:
 		return ruling{}, err
 	case p.Born != 0 && w.Born != p.Born:
-		return ruling{kinship: another, why: fmt.Sprintf("binlog %s has another creation time", file.name)}, nil
+		return ruling{kinship: another, why: fmt.Sprintf("binlog %s has a different creation time", file.name)}, nil
 	case !p.Event.unknown() && w.Event != p.Event:
-		return ruling{kinship: another, why: fmt.Sprintf("another event of binlog %s ends at %d", file.name, p.Pos)}, nil
+		return ruling{kinship: another, why: fmt.Sprintf("the event of binlog %s that ends at %d is not the one "+
+			"that was read before", file.name, p.Pos)}, nil
 	}
 	return ruling{kinship: theSame, born: w.Born}, nil
 }
@@ -223,7 +226,7 @@ func (r *Reader) stillSame(ctx context.Context) error {
 	return res.refusal(token{placed: at}, d)
 }
 
-// leaving is how far a file was read, when another file begins.
+// leaving is how far a file was read, when the next file begins.
 type leaving struct {
 	placed
 	shut bool // the file's last event says that the file ends; if not, the server died, or removed the file

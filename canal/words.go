@@ -94,8 +94,8 @@ func isWord(c byte) bool {
 	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// noBreakSpace is white space for the servers in one-byte character sets such as latin1. In UTF-8 it is a letter, but
-// names hardly contain it.
+// noBreakSpace is white space for the servers in one-byte character sets such as latin1. In UTF-8 it counts as a
+// letter, but names almost never contain it.
 const noBreakSpace = "\u00a0"
 
 // endsDashes reports whether two dashes before s begin a comment, because white space, a control character or the end

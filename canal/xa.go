@@ -149,7 +149,8 @@ func (s *stream) makeRoom(h *held, bytes int, table string) bool {
 	return true
 }
 
-// forget drops the held cells and references. It holds only their tables, and the given further tables.
+// forget drops the held cells and references, and records only that their tables changed. It records the further
+// tables, too.
 func (h *held) forget(why string, tables ...string) {
 	for cell := range h.cells {
 		tables = append(tables, cell.Table)
@@ -257,7 +258,7 @@ func (p *prepared) before(to int64) int64 {
 
 // xaVisible waits until queries see an XA transaction whose XA COMMIT is in the binlog. A MariaDB snapshot may report a
 // log position after the commit and still lack the rows. Until it has the rows, XA RECOVER lists the transaction. The
-// result is false if a transaction of that name stays listed, which may be another transaction.
+// result is false if a transaction of that name is still listed after settleTime. It may be a new one of the same name.
 func (r *Reader) xaVisible(ctx context.Context, xid string) (bool, error) {
 	if r.server.flavor != gtid.MariaDB {
 		return true, nil
