@@ -48,7 +48,7 @@ func definition(ctx context.Context, q querier, table string) (text string, err 
 // log position order have been applied.
 func (t *Target) lookAtTables(ctx context.Context, order int64) error {
 	for _, k := range t.kept {
-		// Skip a table that this target, or one that was open before, has checked recently.
+		// Skip a table that was checked recently, by this target or by one that was open before it.
 		if !t.sink.looks.isDue(k.id) {
 			continue
 		}

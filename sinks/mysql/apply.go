@@ -43,11 +43,11 @@ type converted struct {
 	now     []row // the rows that the view will show for the cell: rows, or another source's waiting rows
 	yields  bool  // the view shows another source's rows instead of these
 	waits   bool  // yields is set, and rows wait until the other source's row is gone
-	heir    bool  // now has another source's rows
+	heir    bool  // the field now has another source's rows, which waited so far
 	barren  bool  // the server refused another source's waiting rows
 
 	one  [1]row   // the array behind rows, if there is only one row
-	cell [1][]row // the array behind change.rows, whose only element is now
+	cell [1][]row // the array behind change.rows, whose only element is the field now
 }
 
 // Apply implements replicator.Target.
@@ -219,7 +219,7 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 	switch {
 	case err == nil || reason == "" && !tooMuch(err):
 		return err
-	case reason != "" && t.grown(): // a view was fresh, so another program's row may be in the way
+	case reason != "" && t.grown(): // a view counted as fresh (fresh.go), but another program's row may be in the way
 		return t.applyOrSplit(ctx, batch, items, mode)
 	case len(items) > 1:
 		half := len(items) / 2
@@ -251,7 +251,8 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 }
 
 // attempts limits how often a transaction is tried if the server rolls it back in favor of another one. While tables
-// are small, the server reads them from end to end even for a few keys, so lanes without a common key collide.
+// are small, the server reads them from end to end even for a few keys. So batches that are applied at the same time
+// collide even if they have no key in common.
 const attempts = 10
 
 func (t *Target) applyPatiently(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
@@ -384,7 +385,8 @@ func (t *Target) begin(w *writer, items []*item, guess bool) (*batchStates, map[
 	return states, crowds.found, nil
 }
 
-// decide judges the item's op for each view that the op has a value for.
+// decide determines, for each view that the op has a value for, whether the op applies, and what the cell's state is
+// after the op.
 func (it *item) decide(batch *judge.Batch, before cellState, states *batchStates, retired map[uint32]bool) error {
 	it.before, it.promoted = before, nil
 	it.after = make(cellState, 0, max(len(before), len(it.values)))
@@ -421,8 +423,8 @@ func (it *item) decide(batch *judge.Batch, before cellState, states *batchStates
 	return nil
 }
 
-// changes reports whether an op changes the cell's contribution, or must write it again. It returns false if the view
-// shows another source's cell instead, unless a merged view has shown this cell.
+// changes reports whether an op changes the cell's contribution, or must write it again. If the view shows another
+// source's cell instead, it returns false, unless the view merges cells and has shown this cell so far.
 func (c *converted) changes(op *replicator.Op) bool {
 	if c.yields && !(c.keeper.shared && c.old.known().Shown) {
 		return false
@@ -433,8 +435,9 @@ func (c *converted) changes(op *replicator.Op) bool {
 // rewrites reports whether an op writes the contribution even if the state says that it is stored already.
 func rewrites(op *replicator.Op) bool { return op.AsOf != 0 || op.Rewrite }
 
-// changes returns the keys whose contributions to a view changed: keys with another digest, and keys that the view sees
-// for the first time. Re-read keys count, too, because a repair writes what the state says is stored already.
+// changes returns the keys whose contributions to a view changed: keys with a different digest, and keys that the view
+// sees for the first time. A key that was read again always counts, because a repair must write even what the state
+// says is stored.
 func (t *Target) changes(
 	k *keeper, items []*item, states *batchStates, crowded map[string]bool, guess bool,
 ) ([]change, error) {

@@ -111,7 +111,7 @@ func (s *Sink) has(ctx context.Context, right string) bool {
 		privileges, on, onSome := strings.Cut(g, " ON ")
 		everywhere := strings.HasPrefix(on, "*.*") || strings.Contains(on, "%") ||
 			strings.Contains(strings.ReplaceAll(on, `\_`, "_"), "`"+s.database+"`.*")
-		// Compare whole names, because CREATE VIEW is another right than CREATE.
+		// Compare whole names, because CREATE VIEW is a different right from CREATE.
 		list := strings.Split(strings.TrimPrefix(privileges, "GRANT "), ", ")
 		some := slices.Contains(list, "ALL PRIVILEGES") || slices.Contains(list, right)
 		if isRole := !onSome; isRole || everywhere && some {
@@ -234,7 +234,7 @@ func (s *Sink) shortType(ctx context.Context, v *replicator.View, from *origins)
 	return "", nil
 }
 
-// checkRebuilds warns of missing rights that a rebuild beside a view needs.
+// checkRebuilds warns of missing rights that a rebuild needs to fill a second table while the live one stays in use.
 func (s *Sink) checkRebuilds(ctx context.Context, what string) []replicator.Finding {
 	var lacking []string
 	for _, right := range []string{"CREATE", "ALTER", "DROP", "INSERT"} {

@@ -72,9 +72,9 @@ func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 	return asFine(c.collation, from.Collation) && !later
 }
 
-// asFine reports whether a collation distinguishes at least as much as another one, than. It does if both are the same,
-// or if both have the same rules and the first one also distinguishes accents or case. A collation has the same rules
-// in utf8mb3 and utf8mb4.
+// asFine reports whether collation distinguishes all texts that the collation than distinguishes. It does if both are
+// the same, or if both have the same rules and collation also distinguishes accents or case. A collation has the same
+// rules in utf8mb3 and utf8mb4.
 func asFine(collation, than string) bool {
 	set, rules, _ := strings.Cut(collation, "_")
 	otherSet, otherRules, _ := strings.Cut(than, "_")

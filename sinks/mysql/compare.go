@@ -63,8 +63,8 @@ func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key
 	return theirs, err
 }
 
-// Compare implements replicator.Target. It reads the tables in one snapshot. It compares a version column only if the
-// source has a version column. If log positions are the versions, several values are right.
+// Compare implements replicator.Target. It reads the tables in one snapshot. It compares a table's version column only
+// if the source has a version column. Otherwise log positions are the versions, and several of them would be right.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	items := make([]*item, 0, len(ops))
 	converter := t.newConverter(ops)
@@ -142,8 +142,8 @@ func (k *keeper) statesOf(entity string, items []*item, states *batchStates) (al
 	return all
 }
 
-// unreplaced fails if a rebuilt view was swapped in since the target was opened, because that view's states have
-// another id.
+// unreplaced returns an error if a rebuilt view was swapped in since the target was opened. The rebuilt view's states
+// have a different view id, so the caller has compared the old view's states.
 func (t *Target) unreplaced(ctx context.Context, tx *sql.Tx) error {
 	retired, err := retiredIDs(ctx, tx)
 	if err == nil && slices.ContainsFunc(t.kept, func(k *keeper) bool { return retired[k.id] }) {

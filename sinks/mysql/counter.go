@@ -32,7 +32,8 @@ type counterKind struct{}
 func (k *keeper) group() []*column { return k.fields[:len(k.fields)-1] }
 func (k *keeper) amount() *column  { return k.fields[len(k.fields)-1] }
 
-// isOneOf returns the condition for rows of the given groups. Each of groups may have a sum after the group's values.
+// isOneOf returns the condition for rows of the given groups. In an element of groups, a sum may follow the group's
+// values, and is ignored.
 func (k *keeper) isOneOf(groups []row) string {
 	return oneOf(k.group(), len(groups), func(n int) []any { return groups[n] })
 }
@@ -205,7 +206,7 @@ func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
 
 // removeZeroes deletes the rows of groups whose sum is 0. It looks for them without locking, because this transaction
 // has just written the rows and so holds their locks. It deletes them one at a time. For a list of groups, the server
-// would read a small table from end to end, and wait for every row that another lane has locked.
+// would read a small table from end to end, and wait for every row that another transaction has locked.
 func (w *writer) removeZeroes(k *keeper, groups []row) error {
 	var zeroes []row
 	for some := range slices.Chunk(groups, maxList) {

@@ -85,8 +85,8 @@ type crowdView struct {
 type crowdReading struct {
 	target *Target
 	items  []*item
-	found  map[string]bool
-	named  []*item // items of known crowds, of which only the items' own states are read
+	found  map[string]bool // the entities of the batch that are crowds
+	named  []*item         // items of known crowds: only the states of these items' cells are read
 }
 
 // newCrowdReading returns nil if all views treat crowds like other keys.
@@ -187,7 +187,7 @@ func (k *keeper) byValue() bool {
 	})
 }
 
-// findDistinct looks for a unique key that allows each value of a key only once.
+// findDistinct sets k.distinct: whether a unique key of the table allows each value only once for each entity.
 func (k *keeper) findDistinct(sh *shape) {
 	names := k.keyNames()
 	for _, c := range k.fields {
@@ -229,7 +229,7 @@ func (t *Target) crowdsOf(k *keeper, items []*item, crowded map[string]bool) (al
 	return all, nil
 }
 
-// change finds what the batch's items change in the entity's contributions.
+// change fills in what the batch's items change in a crowd's contributions, and reports whether they change anything.
 func (t *Target) change(c *crowd) (changed bool, err error) {
 	k := c.k
 	var gone []row
@@ -293,8 +293,8 @@ func (t *Target) writeCrowds(
 	return compared, nil
 }
 
-// claimed returns the clause for a row whose unique key exists already. It gives the existing row the current variant
-// of the key, and the higher version.
+// claimed returns the INSERT's clause for a row whose unique key exists already. The clause gives the existing row the
+// new row's variant of the key, because a collation may treat two variants as equal, and the higher version.
 func (w *writer) claimed(k *keeper) string {
 	suffix := w.server.rowAlias() + " ON DUPLICATE KEY UPDATE "
 	for i, c := range k.keys {
@@ -417,9 +417,9 @@ func (t *Target) eachClaim(w *writer, c *crowd, s *batchStates, f func(rows []ro
 	})
 }
 
-// unclaimed notes which claimed values have rows in the table. It returns the fields and key of the other rows of the
-// crowd's key, which are wrong. If no value is claimed, it leaves out rows with another variant of the key, because
-// they belong to another entity.
+// unclaimed reads the table's rows of the crowd's key. In all, it marks the values that have a right row. It returns
+// the fields and key of the other rows, which are wrong. If no cell contributes any value, a row with a different
+// variant of the key is not wrong, because it belongs to a different entity.
 func (w *writer) unclaimed(c *crowd, all claims) (wrong []row, err error) {
 	k := c.k
 	columns := append(slices.Clone(k.fields), k.keys...)

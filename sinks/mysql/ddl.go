@@ -174,7 +174,7 @@ func indexKeys(columns []*declared, keys []string) []string {
 	}
 	byKey := "  KEY (" + strings.Join(keys, ", ") + ")"
 	parts, long, fit := valueKey(columns, room)
-	if !fit { // there is no room for the values beside the key, so only the values are indexed
+	if !fit { // the index has no room for both the values and the key, so it gets only the values
 		parts, _, _ = valueKey(columns, seen.MostIndexed)
 		keys, long = nil, true
 	}
@@ -215,7 +215,8 @@ func numberColumn(columns []*declared) string {
 	return sqlname.Quote(name)
 }
 
-// outsideBytes is the size that counts for a type whose values are stored outside of the row. It exceeds every index.
+// outsideBytes is the size that counts for a type whose values are stored outside of the row. It exceeds the size limit
+// of every index.
 const outsideBytes = 1 << 20
 
 // indexBytes returns the largest number of bytes that a value of the declared type can take in an index.

@@ -13,7 +13,8 @@ import (
 	"replicator"
 )
 
-// design returns the CREATE TABLE of a view's table. It fails if no table of these columns could hold the view.
+// design returns the CREATE TABLE of a view's table. It fails if a table with the columns that declare chooses could
+// not hold the view.
 func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (string, error) {
 	columns, err := s.declare(ctx, v, from, nil)
 	if err != nil {

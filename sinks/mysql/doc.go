@@ -9,7 +9,7 @@
 //     under a lock, so any number of replicators may write at once.
 //   - A value is stored unchanged, or rejected with a reason that doesn't quote it. The types of the target's columns
 //     decide whether a value fits. Open reads them, so a changed table must be opened again.
-//   - Only the view's columns are written. A row that another program put there for a key is replaced when the key's
+//   - Only the view's columns are written. A row that another program added for a key is replaced when the key's
 //     cell changes. In an index that many cells of the key feed, it is replaced when an entry of the key is removed or
 //     a cell is repaired.
 //   - Values are bound by the driver or written as literals (literal.go), and names are quoted. Messages name sink,
@@ -37,8 +37,8 @@
 //
 // A counter's table doesn't show which cell added what. The states record that (the ledger). A change subtracts the old
 // amounts and adds the new ones in one transaction. So a counter and its states must begin together. The table is
-// emptied when the view is registered again: because it is new or was forgotten, its definition changed, or the states
-// are gone. Targets that were opened earlier then return an error, and the caller opens them again.
+// emptied when the first source registers the view: when the view is new or was forgotten, when its definition changed,
+// or when the states are gone. Targets that were opened earlier then return an error, and the caller opens them again.
 //
 // Re-reading a cell doesn't correct a table that another program changed. `verify` finds wrong sums, and `verify
 // --repair` or a rebuild corrects them. An amount that makes a sum too large for the column is rejected. An amount may

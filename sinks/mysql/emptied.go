@@ -17,8 +17,8 @@ import (
 // But opening the view notices that the table is missing, and later checks notice that it lost all of its rows
 // (loss.go). If only some rows were deleted by hand, a verification finds and repairs that.
 
-// refuseGone returns an error if a view was marked but its table is gone. It forgets the view, so that the view is
-// filled again, like any view that a sink lost.
+// refuseGone returns an error if a view's table is gone although the sink has a mark for the view (the log position
+// that the view has reached). It forgets the view, so that the view is filled again, like any view that a sink lost.
 func (s *Sink) refuseGone(ctx context.Context, v *replicator.View) error {
 	name, err := s.gone(ctx, v)
 	if err != nil || name == "" {
@@ -27,8 +27,8 @@ func (s *Sink) refuseGone(ctx context.Context, v *replicator.View) error {
 	return s.refuseLost(ctx, v, name, "was dropped")
 }
 
-// gone returns the name of a view's table if the view was marked and the table is missing. It returns "" if the view
-// was never marked, or if the table exists but the user may not see it.
+// gone returns the name of a view's table if the view has a mark and the table is missing. It returns "" if the view
+// never had a mark, or if the table exists but the user may not see it.
 func (s *Sink) gone(ctx context.Context, v *replicator.View) (name string, err error) {
 	database, table := split(settingsOf(v).Table, s.database)
 	name = (&shape{database: database, table: table}).quoted()

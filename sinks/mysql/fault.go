@@ -30,8 +30,8 @@ type fault struct {
 }
 
 // faults are the known errors of MySQL and MariaDB. Any other error counts as caused by the row that is written: a
-// value, a trigger or an index can cause some hundred errors, and more with each release. Messages may quote values
-// ("Duplicate entry '…'"), which must not reach a log, unless the message is plain.
+// value, a trigger or an index can cause some hundred different errors, and more with each release. Messages may quote
+// values ("Duplicate entry '…'"), which must not reach a log, unless the message is plain.
 var faults = map[uint16]fault{
 	// The server rolls back a transaction in favor of another one, stops, accepts no writes, is full, or reached a
 	// limit.

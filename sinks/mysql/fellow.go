@@ -21,11 +21,11 @@ type batchStates struct {
 	others heldStates         // states of other sources' cells, by this source's id of the entity
 	owners map[string][]owner // by view name: the other sources that feed the view
 
-	horizons map[uint32]int64 // by view id: the horizons of the target's views
+	horizons map[uint32]int64 // by view id: the log position below which deleted cells may have been forgotten
 }
 
-// entities returns the ids of a key's entity in the table of states: one for the target's own source, and one for each
-// other source.
+// entities appends the ids of a key's entity in the table of states: own, the id for the target's source, and one for
+// each other source that may have a row of the entity.
 func (t *Target) entities(all []string, own string, key replicator.Key) []string {
 	all = append(all, own)
 	for _, source := range t.others.Of(key) {
@@ -145,7 +145,7 @@ func (s *batchStates) leads(k *keeper, it *item) bool {
 // promotion is another source's waiting cell that is shown from now on.
 type promotion struct {
 	held  *heldState
-	views cellState
+	views cellState // the cell's new state
 }
 
 // claim decides which source's row a view shows for an item's cell. v is this source's new state.
@@ -177,7 +177,8 @@ func (it *item) claim(batch *judge.Batch, n int, s *batchStates, v *viewState) e
 	return nil
 }
 
-// promote makes a view show the rows of a waiting fellow, or nothing if the table can't hold them.
+// promote makes a view show the rows of a waiting fellow (another source's cell with the item's key and column), or
+// nothing if the table can't hold them.
 func (it *item) promote(c *converted, f fellow, barren bool) (err error) {
 	i := slices.IndexFunc(it.promoted, func(p promotion) bool { return p.held == f.held })
 	if i < 0 {

@@ -8,8 +8,8 @@ import (
 )
 
 // Fitter returns a function that returns an error if a value doesn't fit the column of a field, given the field's index
-// in View.Fields. It returns nil if the table does not exist yet. The function accepts every amount, because only a sum
-// must fit, and every value of a column that a rebuild will recreate.
+// in View.Fields. The function accepts every amount, because only a sum must fit, and every value of a column that a
+// rebuild will recreate. If the table does not exist yet, Fitter returns no function (nil).
 func (s *Sink) Fitter(ctx context.Context, v *replicator.View) (func(field int, value any) error, error) {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if sh == nil || err != nil {

@@ -9,9 +9,10 @@ import (
 )
 
 // Foreign implements replicator.Shadower. It names the parts of the view's table that a swap would lose, or says that
-// the table's name is too long for a table beside it. Triggers and foreign keys are lost, because CREATE TABLE … LIKE
-// copies neither. Other tables' foreign keys follow the old table through its RENAME. The application's own columns are
-// lost, because no cell contains them. Triggers are visible only to an account that has TRIGGER on the table.
+// the table's name is too long to get the suffix of a second table. Triggers and foreign keys are lost, because CREATE
+// TABLE … LIKE copies neither. Other tables' foreign keys follow the old table through its RENAME. The application's
+// own columns are lost, because no cell contains them. Triggers are visible only to an account that has TRIGGER on the
+// table.
 func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil || sh == nil {
@@ -25,8 +26,8 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 	}
 	var foreign []string
 	for _, c := range sh.columns {
-		// An index's rows are deleted and inserted whole, so another program's values are lost there anyway. A column
-		// that the program made belonged to an earlier definition of the view (refit.go).
+		// An index's rows are always deleted and inserted whole, so the values of another program's column are lost
+		// even without a swap. A column that the program made belonged to an earlier definition of the view (refit.go).
 		own := c.generated || c.isOurs() || v.Kind == "index" || manages(v, c.name)
 		if !own {
 			foreign = append(foreign, "column "+c.name)

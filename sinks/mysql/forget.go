@@ -14,11 +14,12 @@ import (
 	"replicator/sinks/judge"
 )
 
-// The views' horizons are in a separate table, so that an older version of the program can ignore them. A batch reads
-// the states and then the horizons, under the locks of its partitions. So no process writes a state between that read
-// and the batch's own write. If a state is missing because it was forgotten, its horizon was committed earlier, so the
-// batch sees it. Forgetting locks no partitions. It deletes a state only if the state is unchanged, and a batch that
-// has read the state before writes a new one.
+// A view's horizon is the log position below which the states of deleted cells may have been forgotten. The horizons
+// are in a separate table, so that an older version of the program can ignore them. A batch reads the states and then
+// the horizons, under the locks of its partitions. So no process writes a state between that read and the batch's own
+// write. If a state is missing because it was forgotten, its horizon was committed earlier, so the batch sees it.
+// Forgetting locks no partitions. It deletes a state only if the state is unchanged since it was read. If a batch has
+// read the state before the deletion and changes it, the batch inserts it again.
 
 var _ replicator.Forgetter = (*Target)(nil)
 

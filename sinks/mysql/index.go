@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// indexKind stores one row for each distinct value of a key. A row has the fields' columns and the key columns.
+// indexKind stores, for each key, one row for each distinct value. A row has the fields' columns and the key columns.
 //
 // A key's old entries are found by the key columns. So no before-image is needed, and rows of the key that were added
 // by hand are removed as well. If several cells feed a key, a change of one rewrites all of the key's entries, because

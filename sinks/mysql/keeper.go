@@ -32,14 +32,14 @@ type keeper struct {
 	shared   bool // several cells of one key feed the view, so each contribution is kept in the state
 	single   bool // the table has one row per key
 	valued   bool // for a crowd, only changed values are written: see crowd.go
-	distinct bool // a unique key allows each value of a key only once
+	distinct bool // a unique key of the table allows each value only once for each entity
 	ledger   bool // the table doesn't show a cell's contribution, so the state keeps it
 
 	origin []*SourceColumn // for each key column: the source's column that provides it; nil: unknown
 	loose  []*column       // columns of a counter's group that hold properties and treat different values as equal
 	alter  string          // the statement that makes the first loose column distinguish all values
 
-	shardOn *shardColumn // nil: the view lives in one database
+	shardOn *shardColumn // the column that decides an entry's shard; nil: one database holds the whole view
 
 	fresh atomic.Bool // all rows of the table were written together with a state: see fresh.go
 

@@ -162,8 +162,8 @@ func (t *Target) heldInLedger(
 }
 
 // wrongSums returns the groups whose sum in the table differs from the ledger's sum over all sources. It compares as
-// much of the span as memory allows, and returns the end of that part. It reads the table and the ledger in one
-// snapshot.
+// much of the span (a range of the groups' hashes) as memory allows, and returns the end of that part. It reads the
+// table and the ledger in one snapshot.
 func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wrongSum, end uint64, err error) {
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
@@ -173,8 +173,8 @@ func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wron
 	return wrong, end, rollback(tx, err)
 }
 
-// mendSums corrects the wrong sums in a span for which mended returns true, and returns their number. It first compares
-// without locks, so writers wait only while it corrects sums.
+// mendSums corrects those wrong sums in a span for which mended returns true, and returns their number. It first
+// compares without locks, so writers wait only while it corrects sums.
 func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wrongSum) bool) (n int, err error) {
 	for {
 		wrong, end, err := t.wrongSums(ctx, k, s)

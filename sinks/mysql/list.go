@@ -102,8 +102,7 @@ func (t *Target) listEntries(ctx context.Context, k *keeper, wanted row, limit i
 	}
 }
 
-// listAmounts finds the cells that contribute to a group. The table may show the group in other case or with other
-// accents.
+// listAmounts finds the cells that contribute to a group. The table may show the group with different case or accents.
 func (t *Target) listAmounts(
 	ctx context.Context, tx *sql.Tx, k *keeper, group row, limit int, found *replicator.Listing,
 ) error {

@@ -309,7 +309,7 @@ func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	return len(wrong) > 0, nil
 }
 
-// atMostHalf reports whether a sum is at most half of another one, or has the other sign.
+// atMostHalf reports whether a sum (n) is at most half of an earlier one (of), or has the opposite sign.
 func atMostHalf(n, of *big.Rat) bool {
 	twice := new(big.Rat).Mul(n, big.NewRat(2*int64(of.Sign()), 1))
 	return twice.Cmp(new(big.Rat).Abs(of)) <= 0

@@ -132,7 +132,8 @@ func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) e
 
 // serverName is an SQL expression that identifies a server, so that a replacement is noticed. A restart doesn't change
 // its value, because commits survive a restart. (`replicator check` warns if innodb_flush_log_at_trx_commit doesn't
-// ensure that.) The value also changes if the address led to another server and back between two marks (link.Moved).
+// ensure that.) The value also changes if the address led to a different server and back between two marks
+// (link.Moved).
 const serverName = "CONCAT_WS(' ', @@GLOBAL.server_id, @@GLOBAL.hostname, @@GLOBAL.port, " + link.Moved + ")"
 
 // readMarks reads and locks the marks of the target's views, by their ids. It also returns the server's name.

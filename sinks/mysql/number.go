@@ -145,9 +145,9 @@ func (c *column) decimal(v any) (any, error) {
 
 // float converts a number to FLOAT or DOUBLE, which seldom hold a decimal number exactly. The number fits if the
 // shortest form of the stored number has the same digits. So 0.1 fits both types, 16777217 doesn't fit a FLOAT, and
-// 9007199254740993 doesn't fit a DOUBLE. For a FLOAT, the result is the FLOAT's exact value as a DOUBLE. The server
-// compares as DOUBLEs, where a FLOAT's 0.1 differs from 0.1. It also rejects the shortest digits of the largest FLOAT
-// as too large.
+// 9007199254740993 doesn't fit a DOUBLE. For a FLOAT, the result is the FLOAT's exact value as a DOUBLE, for two
+// reasons: the server compares as DOUBLEs, where a FLOAT's 0.1 differs from 0.1, and it rejects the shortest digits of
+// the largest FLOAT as too large.
 func (c *column) float(v any) (any, error) {
 	d, ok := exact(v)
 	if !ok {

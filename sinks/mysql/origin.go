@@ -13,9 +13,9 @@ import (
 // (5f0a91c3)'. So when a view gets a new definition, its table has three kinds of columns:
 //
 //   - columns that the program created for their present purpose. They stay, even if their type was changed by hand;
-//   - columns that the program created for another purpose, or that are no longer needed. A rebuild recreates or drops
-//     them (refit.go);
-//   - columns of others, which a rebuild must not lose (foreign.go). They have no such comment. A column of the
+//   - columns that the program created for a different purpose, or that are no longer needed. A rebuild recreates or
+//     drops them (refit.go);
+//   - columns of other programs, which a rebuild must not lose (foreign.go). They have no such comment. A column of the
 //     program's becomes one of these if it is altered by hand without repeating the comment.
 //
 // Only the hash in the comment is compared, because the server may have cut a long expression.
@@ -25,7 +25,7 @@ const originPrefix = "replicator: "
 const mostShown = 200
 
 // originOf describes the purpose of a view's column: the values that it holds, and its type if the configuration names
-// one. It is "" for a view whose table belongs to others.
+// one. It returns "" for a view whose table the program does not create.
 func originOf(v *replicator.View, u use) string {
 	settings := settingsOf(v)
 	if !settings.Create {
@@ -66,8 +66,8 @@ func plain(text string) string {
 // isOurs reports whether the program created the column. An ALTER without the comment makes it another program's.
 func (c *column) isOurs() bool { return strings.HasPrefix(c.comment, originPrefix) }
 
-// outdated returns a function that reports whether the program created a column for another purpose than its present
-// one in the view.
+// outdated returns a function that reports whether the program created a column for a purpose that differs from the
+// column's present one in the view.
 func outdated(v *replicator.View, sh *shape) func(*column) bool {
 	now := map[string]bool{}
 	for _, u := range usesOf(v) {

@@ -57,7 +57,7 @@ var ownTables = []string{
 }
 
 // createOwn creates the sink's own tables if they are missing. If the states are gone but marks are left, it removes
-// the marks too, because no process can judge changes without states.
+// the marks too, because without states no process can tell whether a change is stale.
 func (s *Sink) createOwn(ctx context.Context) error {
 	s.creating.Lock()
 	defer s.creating.Unlock()
@@ -205,7 +205,7 @@ func (s *Sink) Sources(ctx context.Context) ([]string, error) {
 	return sources, ofViews(err)
 }
 
-// Forget implements replicator.Sink. The view's row loses its name, so that the view's next Open gets another id.
+// Forget implements replicator.Sink. The view's row loses its name, so that the view's next Open gets a new id.
 // States that mention the old id no longer describe the view.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	_, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ?", view)

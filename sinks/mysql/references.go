@@ -7,10 +7,10 @@ import (
 )
 
 // Tables of views may refer to each other, or to themselves, by foreign keys. Parents and children arrive in any order:
-// one transaction writes the views in the order of the file, lanes don't wait for each other, and each fill has its own
-// order. In the end both rows exist, if the source has them. So once a foreign key has refused a row, the sink writes
-// the rows of that table without checking foreign keys. Then no row waits for another row, or becomes a dead letter
-// because of it.
+// one transaction writes the views in the order of the file, concurrent batches don't wait for each other, and each
+// fill has its own order. In the end both rows exist, if the source has them. So once a foreign key has refused a row,
+// the sink writes the rows of that table without checking foreign keys. Then no row waits for another row, or becomes a
+// dead letter because of it.
 //
 // This applies only to foreign keys between views' tables. A foreign key to or from another program's table is checked
 // as usual, because no process would add the missing parent row there, or remove the child row that is in the way.
@@ -20,7 +20,7 @@ const (
 	errChildren = 1451
 )
 
-// unordered returns how many views' rows are written without checks of foreign keys.
+// unordered returns the number of views whose rows are written without foreign key checks.
 func (t *Target) unordered() (n int) {
 	for _, k := range t.kept {
 		if k.unordered.Load() {
@@ -31,8 +31,8 @@ func (t *Target) unordered() (n int) {
 }
 
 // unorder checks whether err comes from a foreign key between tables of views. If so, it turns off the checks for these
-// tables' rows. It returns true if this or another lane did that since the transaction began, so that the transaction
-// must be tried again. before is the result of unordered at that time.
+// tables' rows. It returns true if this call or a concurrent one has turned checks off since the transaction began, so
+// that the transaction must be tried again. before is the result of unordered at the transaction's beginning.
 func (t *Target) unorder(ctx context.Context, err error, before int) (again bool, failed error) {
 	if !is(err, errNoParent, errChildren) || !t.server.hasUnchecked() {
 		return false, nil

@@ -14,10 +14,11 @@ import (
 // a field has no column, a counter's sum is NOT NULL and no longer filled, or the primary key lacks a field. A rebuild
 // alters the table in one of two ways:
 //
-//   - Beside the live table. The shadow is created LIKE the live table, to keep indexes, defaults and partitions that
-//     others added. It is altered in one statement while it is empty. The statement adds missing columns with the types
-//     of a new table, and drops columns that the program created for another purpose (origin.go). It recreates the
-//     primary key if it doesn't fit, and drops an index that loses a column.
+//   - In a shadow, a second table that the rebuild fills and then swaps in. The shadow is created LIKE the live table,
+//     to keep indexes, defaults and partitions that other programs added. It is altered in one statement while it is
+//     empty. The statement adds missing columns with the types of a new table, and drops columns that the program
+//     created for a different purpose (origin.go). It recreates the primary key if it doesn't fit, and drops an index
+//     that loses a column.
 //   - In place, if a swap would lose parts that don't belong to the view, or if no swap is possible (several shards). A
 //     row view's table gets columns for new fields, which accept NULL. That harms no reader or writer of the table. Any
 //     other change would affect rows that readers see before they are filled. So the program refuses it and names the
@@ -25,7 +26,7 @@ import (
 //
 // A table is never altered if its view is registered with the current definition, because then its missing parts were
 // removed by hand. It isn't altered either if its view isn't registered at all, because then the table was never the
-// view's. The table of a view without create = true belongs to others.
+// view's. The table of a view without create = true belongs to another program.
 
 // refit is a change that makes a table able to hold its view.
 type refit struct {
@@ -36,7 +37,7 @@ type refit struct {
 	parts []string // clauses of the ALTER TABLE, without the added columns
 }
 
-// fits reports whether a table can hold its view, and has no columns that the program created for another purpose.
+// fits reports whether a table can hold its view, and has no columns that the program created for a different purpose.
 func (s *Sink) fits(v *replicator.View, sh *shape) bool {
 	_, problems := s.plan(v, sh)
 	return sh.isView || len(problems) == 0 && !slices.ContainsFunc(sh.columns, outdated(v, sh))
@@ -50,7 +51,7 @@ func (s *Sink) refitting(ctx context.Context, v *replicator.View, sh *shape, fro
 	return s.refitTo(ctx, v, sh, from, outdated(v, sh))
 }
 
-// extending finds the changes for a table that is filled in place. Columns made for another purpose stay in the table.
+// extending finds the changes for a table that is filled in place. Columns made for a different purpose stay in it.
 func (s *Sink) extending(ctx context.Context, v *replicator.View, sh *shape, from *origins) (*refit, error) {
 	if _, problems := s.plan(v, sh); len(problems) == 0 || sh.isView {
 		return nil, nil
@@ -143,8 +144,9 @@ func (f *refit) oneRowFor() role {
 	return ofKey
 }
 
-// identifies reports whether a primary key may stay, because it distinguishes all rows of the view and has no
-// duplicates.
+// identifies reports whether a primary key may stay, because different rows of the view always differ in it. A row
+// view's or counter's primary key may have additional columns only if another unique key is on exactly the columns that
+// identify a row.
 func (f *refit) identifies(x *index, columns []*declared) bool {
 	if autoOnly(x, f.sh, f.view) {
 		return true
@@ -276,8 +278,8 @@ func (s *Sink) refitLive(ctx context.Context, v *replicator.View, from *origins)
 	return f.alter(ctx, s)
 }
 
-// rebuilt returns the ALTER TABLE that a rebuild of the view runs, in place or beside its table. It returns "" if none
-// is needed, or if the program would refuse it.
+// rebuilt returns the ALTER TABLE that a rebuild of the view runs, on the live table or on a shadow. It returns "" if
+// none is needed, or if the program would refuse it.
 func (s *Sink) rebuilt(ctx context.Context, v *replicator.View, sh *shape, from *origins) (string, error) {
 	changed, err := s.redefined(ctx, v)
 	if err != nil || !changed {
@@ -296,7 +298,7 @@ func (s *Sink) rebuilt(ctx context.Context, v *replicator.View, sh *shape, from 
 	return f.statement(ctx, s)
 }
 
-// whyInPlace returns the reason why a rebuild of the view is in place; "" if the rebuild is beside the table.
+// whyInPlace returns the reason why a rebuild of the view is in place; "" if the rebuild fills a shadow.
 func (s *Sink) whyInPlace(ctx context.Context, v *replicator.View) (string, error) {
 	switch {
 	case s.inPlace:
@@ -307,7 +309,7 @@ func (s *Sink) whyInPlace(ctx context.Context, v *replicator.View) (string, erro
 	return s.Foreign(ctx, v)
 }
 
-// madeAnew returns the table's columns that were made for another purpose. gone are those that a rebuild drops or
+// madeAnew returns the table's columns that were made for a different purpose. gone are those that a rebuild drops or
 // recreates. left are those that stay because the rebuild is in place, and why is the reason for that.
 func (s *Sink) madeAnew(ctx context.Context, v *replicator.View, sh *shape) (gone, left []string, why string, err error) {
 	old := outdated(v, sh)
@@ -325,8 +327,8 @@ func (s *Sink) madeAnew(ctx context.Context, v *replicator.View, sh *shape) (gon
 	return gone, left, why, err
 }
 
-// unaltered returns a text that follows the problem of a table. It explains why the program, which would alter the
-// table in a rebuild, doesn't.
+// unaltered returns a text to append to a table's problem. It explains why a rebuild doesn't alter the table to make it
+// fit. It returns "" if there is no such reason.
 func (s *Sink) unaltered(ctx context.Context, v *replicator.View) string {
 	if !settingsOf(v).Create || v.Shadows != "" {
 		return ""
@@ -338,7 +340,7 @@ func (s *Sink) unaltered(ctx context.Context, v *replicator.View) string {
 	return "; a rebuild beside the table would make it fit, but the view is rebuilt in place: " + why
 }
 
-// redefined reports whether the view is registered with another definition.
+// redefined reports whether the view is registered with a different definition.
 func (s *Sink) redefined(ctx context.Context, v *replicator.View) (bool, error) {
 	known, err := texts(ctx, s.db, "SELECT fingerprint FROM "+viewsTable+" WHERE name = ?", v.Name)
 	other := func(fingerprint string) bool { return !replicator.SameDefinition(fingerprint, v.Fingerprint) }
@@ -346,8 +348,8 @@ func (s *Sink) redefined(ctx context.Context, v *replicator.View) (bool, error) 
 }
 
 // missing returns the ALTER TABLE that adds a table's missing columns, and drops former columns that the program
-// created without a default. The text begins with a colon, to follow the problem. It is "" if there are no such
-// columns, or if the source doesn't tell a column's type.
+// created without a default. The result begins with a colon, because keep appends it to the table's problems. It is ""
+// if there are no such columns, or if the source doesn't tell a column's type.
 func (s *Sink) missing(ctx context.Context, v *replicator.View, sh *shape, from *origins) string {
 	columns, err := s.declare(ctx, v, from, sh)
 	if err != nil {

@@ -64,7 +64,7 @@ func (rowKind) row(k *keeper, e replicator.Entry, version int64) (row, error) {
 	return r, k.notNull(r)
 }
 
-// notNull reports a NULL in a NOT NULL column.
+// notNull returns an error if a NOT NULL column of the row is NULL.
 func (k *keeper) notNull(r row) error {
 	for i, c := range k.fields {
 		if r[i] == nil && !c.nullable {

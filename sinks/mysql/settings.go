@@ -275,9 +275,8 @@ func (r *viewReader) loop() {
 	}
 }
 
-// places returns the names of the view's tables, and of the tables that a rebuild creates and drops beside them, for
-// every shard that holds the view. Two views must not share one of these tables, even if two sinks use the same
-// database.
+// places returns the names of the view's tables, and of the tables that a rebuild creates and drops, for every shard
+// that holds the view. Two views must not share one of these tables, even if two sinks use the same database.
 func (r *viewReader) places() []string {
 	var places []string
 	for i, to := range r.shards {

@@ -78,7 +78,7 @@ func (s *Sink) needsMore(ctx context.Context, err error, view, doing string) err
 
 // createShadow creates a shadow's table as a copy of the live one. If the live table was made for an earlier
 // definition, it alters the copy (refit.go). It also renames the copy to another name and back, so that a missing right
-// is found now. A swap that has begun must be completed, and the live view would stop until then.
+// is found before a swap. Once a swap has begun, the live view stops until the swap is completed.
 func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origins) error {
 	name := settingsOf(v).Table
 	live := strings.TrimSuffix(name, shadowTable)
@@ -305,8 +305,9 @@ func (s *Sink) dropReplaced(ctx context.Context, live string) error {
 	return classify(err, "dropping the replaced table")
 }
 
-// dropLeft drops, once per process, the tables that earlier processes replaced and did not drop. It must not run again,
-// because after a swap the view is opened before Discard drops the replaced table.
+// dropLeft drops, once per process, the tables that earlier processes replaced and did not drop. Open calls it, and
+// after a swap Open comes before Discard. So a second run would drop the table that Discard is about to drop, and Open
+// would have to wait for that.
 func (s *Sink) dropLeft(ctx context.Context) error {
 	if s.droppedLeft.Load() {
 		return nil

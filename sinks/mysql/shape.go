@@ -232,7 +232,7 @@ func (s *Sink) probe(ctx context.Context, k *keeper) error {
 	return s.tryOut(ctx, database, k.table, k.managed()[0].quoted, "the view needs")
 }
 
-// probeOwn is probe for the sink's own tables.
+// probeOwn finds missing grants on the sink's own tables, as probe does for a view's table.
 func (s *Sink) probeOwn(ctx context.Context) error {
 	columns := map[string]string{viewsTable: "id", stateTable: "entity", locksTable: "id", horizonTable: "view"}
 	for table, column := range columns {

@@ -34,8 +34,8 @@ var (
 	_ replicator.Sourced = (*Sharded)(nil)
 )
 
-// NewSharded makes a sink of at least two shards. The order of the shards decides where entries are. views are all
-// views of the sink. c's DSN is not used. NewSharded does not connect yet. An incomplete DSN is an error.
+// NewSharded makes a sink of at least two shards. The order of the shards decides which shard an entry belongs to.
+// views are all views of the sink. c's DSN is not used. NewSharded does not connect yet. An incomplete DSN is an error.
 func NewSharded(c Config, shards []Shard, views []*replicator.View) (*Sharded, error) {
 	s := &Sharded{name: c.Name, spread: map[string]bool{}, definitions: map[string]string{}}
 	for _, shard := range shards {
@@ -192,7 +192,7 @@ func (s *Sharded) marksOf(ctx context.Context, source string) ([][]replicator.Ma
 // Sources implements replicator.Sourced. Every view lives in the first shard, so only that shard is asked.
 func (s *Sharded) Sources(ctx context.Context) ([]string, error) { return s.shards[0].Sources(ctx) }
 
-// lowest lowers a mark to the lowest of the other shards' marks. It reports whether all shards know the view by the
+// lowest lowers a view's mark to the lowest of all shards' marks. It reports whether all shards know the view by the
 // same definition.
 func lowest(m *replicator.Mark, others [][]replicator.Mark) bool {
 	for _, marks := range others {

@@ -11,8 +11,8 @@ import (
 
 // Apply implements replicator.Target. A first round puts entries into their shards, and a second removes entries from
 // other shards. So an entry that moves is briefly in both shards, but always in at least one. Between the rounds, and
-// after a crash, the shards have different versions of a cell. Each shard judges by its own states, so repeating the
-// batch completes it.
+// after a crash, the shards have different versions of a cell. Each shard decides by its own states what applies, so
+// repeating the batch completes it.
 func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	put, take := t.rounds(ops)
 	batch := judge.NewBatch(ops)
@@ -43,8 +43,8 @@ func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 }
 
 // rounds splits a batch by shard and by round. The first round puts entries, the second only removes them. If a share
-// can go in either round, it goes with its cell's other shares for that shard, so that one transaction changes them
-// together.
+// (the part of a value that one shard gets) can go in either round, it goes with its cell's other shares for that
+// shard, so that one transaction changes them together.
 func (t *shardedTarget) rounds(ops []replicator.Op) (put, take []judge.Part) {
 	put, take = t.parts(), t.parts()
 	for i, op := range ops {

@@ -9,13 +9,14 @@ import (
 	"replicator"
 )
 
-// One shard may be emptied while the others keep their contents, which are still right and visible. So the view
-// is forgotten only in the emptied shard.
+// One shard may be emptied while the others keep their contents, which are still right and visible. So a view that all
+// shards hold is forgotten only in the emptied shard.
 
 var _ replicator.Parted = (*Sharded)(nil)
 
-// ForgetLost implements replicator.Parted. Forgetting a counter empties its table, so a view that lives in every shard
-// is forgotten only in the shards that lost it. A view that lives in one shard is forgotten everywhere.
+// ForgetLost implements replicator.Parted. It forgets a spread view (a view in every shard) only in the shards that
+// lost it, because forgetting would also empty a counter's table in the shards that kept it. It forgets any other view
+// in all shards.
 func (s *Sharded) ForgetLost(ctx context.Context, v *replicator.View, sources []string) error {
 	if !s.spread[v.Name] {
 		return s.Forget(ctx, v.Name)

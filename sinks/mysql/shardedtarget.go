@@ -15,7 +15,7 @@ import (
 type shardedTarget struct {
 	sink   *Sharded
 	views  []*replicator.View
-	shards []*Target // by shard; nil: no view lives in the shard
+	shards []*Target // by shard; nil: the shard holds none of the views
 	local  [][]int   // by shard and view: the view's index in the shard's target; absent: the shard lacks the view
 	global [][]int   // by shard and the view's index in the shard's target: the view's index in views
 }
@@ -121,7 +121,8 @@ func (t *shardedTarget) Outdated(
 	})
 }
 
-// ForgetGone implements replicator.Forgetter. Each shard has a horizon of its own.
+// ForgetGone implements replicator.Forgetter. Each shard has its own horizon: the log position below which deleted
+// cells may have been forgotten.
 func (t *shardedTarget) ForgetGone(
 	ctx context.Context, horizon int64, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {

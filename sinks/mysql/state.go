@@ -16,7 +16,7 @@ import (
 // stateFormat is the first byte of a stored state. The rest has this form, with integers as varints:
 //
 //	segments, each: version + 1, order, as-of, number of views, and for each view:
-//	    its id, the digest (8 bytes), length of what is kept, what is kept
+//	    its id, the digest (8 bytes), the length of the kept contribution, the kept contribution
 //
 // Views with equal states share a segment, so there is nearly always only one. A view that never saw the cell is in no
 // segment.
@@ -29,14 +29,14 @@ type cellState []viewState
 type viewState struct {
 	view   uint32
 	state  replicator.State
-	digest uint64 // the contribution's; noDigest: no contribution; deadDigest: it could not be computed or written
-	kept   string // the contribution of a merged view or a counter, or one that waits and can be written; else ""
+	digest uint64 // the contribution's digest, or one of the reserved digests
+	kept   string // the stored rows of a merged view, of a counter, or of a contribution that waits; else ""
 }
 
 // These digests are reserved: no contribution has one of them.
 const (
-	noDigest      = 0
-	deadDigest    = 1
+	noDigest      = 0 // there is no contribution
+	deadDigest    = 1 // the contribution could not be computed or written
 	waitingDigest = 2 // the contribution is kept, and shown once another source's row is gone
 )
 
@@ -106,7 +106,7 @@ func (c cellState) seen(i int) bool {
 var errState = errors.New("the stored state is damaged. Delete its row, and then run `replicator rebuild " +
 	remedy.Views + "`")
 
-// parseState parses the stored form. The kept contributions are parts of stored.
+// parseState parses the stored form of a state. The kept contributions are substrings of stored.
 func parseState(stored string) (cellState, error) {
 	r := wire.NewReader(stored)
 	if format := r.Byte(); format > stateFormat {

@@ -52,8 +52,8 @@ type comparison struct {
 	q      querier
 	ids    map[uint32]bool // the view's ids, one for each source
 	groups map[string]*comparedGroup
-	size   int64
-	most   int64
+	size   int64 // the approximate memory of groups, in bytes
+	most   int64 // the limit of size
 }
 
 type comparedGroup struct {
@@ -183,8 +183,9 @@ func (c *comparison) add(state cellState) (unmatched []row, err error) {
 	return unmatched, nil
 }
 
-// match adds contributions to groups that are not known yet. If the table has a group only under an equal name, the
-// contribution counts for that name. Most groups are in the table under their own name, but in another span.
+// match adds contributions to groups that are not known yet. If the table shows a group only with different case or
+// accents, the contribution counts for the group that the table shows. Most groups are in the table with the same case
+// and accents, only in a different span, so match looks for those first.
 func (c *comparison) match(ctx context.Context, unmatched []row) error {
 	for some := range slices.Chunk(unmatched, maxList) {
 		shown, err := readSums(ctx, c.q, c.k, " WHERE "+c.k.isOneOf(some))

@@ -13,9 +13,10 @@ import (
 	"replicator/internal/uuid"
 )
 
-// Unclaimed implements replicator.Tidier. It pages through the target's table by its key columns. If a feed takes every
-// column of a key, a cell without a column represents the key. Re-reading that cell finds no row, and removes entries
-// that no cell contributes. A counter's table has no cells to re-read, so Unclaimed corrects its sums at once.
+// Unclaimed implements replicator.Tidier. It returns cells of those keys in the view's table to which, according to the
+// states, no cell contributes. Re-reading a cell that has no row removes the key's entries. For a feed of every column,
+// a cell without a column represents the key. A counter's table has no cells to re-read, so Unclaimed corrects its sums
+// at once.
 func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	if k.ledger {
@@ -135,8 +136,8 @@ func (c *SourceColumn) keyKind() any {
 	return ""
 }
 
-// knownKinds returns the key values of a known cell of any source that feeds the view. This source may know no cell
-// yet, and must not mistake other sources' entries for orphans.
+// knownKinds returns the key values of a known cell of any source that feeds the view. It asks other sources, too,
+// because this source may know no cell yet. Without the types, it would mistake other sources' entries for orphans.
 func (t *Target) knownKinds(ctx context.Context, view, table string) ([]any, error) {
 	owners, err := ownersOf(ctx, t.sink.db, view)
 	if err != nil {

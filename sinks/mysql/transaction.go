@@ -131,7 +131,7 @@ func (w *writer) lockAll() error {
 // exist, so they can be locked.
 //
 // The query finds the rows one by one, by a join with a list of partitions. For "id IN (…)" MySQL reads this small
-// table from end to end, even with FORCE INDEX, and waits for every row that another lane has locked.
+// table from end to end, even with FORCE INDEX, and waits for every row that another transaction has locked.
 func (w *writer) writeLocks(partitions []int) {
 	if len(partitions) == 1 {
 		w.write("SELECT epoch FROM ", locksTable, " WHERE id = ", strconv.Itoa(partitions[0]), " FOR UPDATE")

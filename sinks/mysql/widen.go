@@ -40,8 +40,8 @@ type widening struct {
 }
 
 type widened struct {
-	statement string // the ALTER TABLE that widens the column; "" if the source's column is not wider
-	until     time.Time
+	statement string    // the ALTER TABLE that widens the column; "" if the source's column is not wider
+	until     time.Time // when the answer expires
 }
 
 // askAgain is how long an answer is cached, because many values may not fit.
@@ -61,7 +61,7 @@ func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, ag
 	found := w.found[name]
 	if time.Now().After(found.until) {
 		now, failed := definition(ctx, t.sink.db, k.table)
-		// If the definition changed, another lane or another program has altered the table.
+		// If the definition changed, a concurrent batch or another program has altered the table.
 		if failed == nil && k.definition != "" && now != k.definition {
 			return nil, k.altered()
 		}
