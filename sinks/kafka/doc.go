@@ -16,16 +16,16 @@
 // A batch is one transaction, and is durable once the transaction is committed. If a transaction's outcome is unknown,
 // the target fails from then on. The next Open reads the topic, and so learns the outcome.
 //
-// Sink.Look makes a keeper that only reads. It doesn't fence a publisher, and reads the topic's new records before each
-// look-up. It becomes a publisher when it applies its first value. If this sink already publishes the view, Look shares
-// its producer.
+// Sink.Look makes a keeper (one view of one source, opened) that only reads. It doesn't fence a publisher, and reads
+// the topic's new records before each look-up. It becomes a publisher when it applies its first value. If this sink
+// already publishes the view, Look shares its producer.
 //
 // # Marks
 //
-// A topic belongs to one view and one source. A topic that has marks of another view or source is refused
+// A topic belongs to one view and one source. A topic that has marks of a different view or source is refused
 // (keeper.alone).
 //
-// The sink writes a mark to every partition of the topic, after the data that it covers, and to the topic TOPIC.marks,
-// with the marks' offsets. Data was lost if a partition ends before its mark or begins later than before, or if the
-// topic has another id.
+// A mark says up to which log position the view is complete. The sink writes a mark to every partition of the topic,
+// after the data that it covers, and to the topic TOPIC.marks, with the marks' offsets. Data was lost if a partition
+// ends before its mark or begins later than before, or if the topic has a different id.
 package kafka

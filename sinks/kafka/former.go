@@ -74,7 +74,7 @@ func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err er
 }
 
 // former returns the highest position of a source in the marks of a topic's first partition, or the zero position.
-// These marks stay when a view is forgotten or the marks topic is lost, so readers may have reached that position.
+// These marks stay even if a view is forgotten or the marks topic is lost. Readers may have reached that position.
 func (s *Sink) former(ctx context.Context, t *topic, source string) (last replicator.Position, err error) {
 	ends, err := s.ends(ctx, t.name)
 	if err != nil {

@@ -157,9 +157,9 @@ func (k *keeper) makeTable() {
 
 // takeOver creates the producer, and makes the cluster end the previous publisher's transaction. From then on, no other
 // publisher can write. The client retries until that transaction has ended, so takeOver limits the time. The
-// transaction stays open if one of its partitions has no leader, for example. Or a broker has refused the record that
-// ends it, because message.timestamp.before.max.ms applies to that record, too. Then Kafka does not retry until the
-// broker that coordinates the transaction restarts.
+// transaction may stay open because one of its partitions has no leader. Or a broker has refused the record that ends
+// it, because message.timestamp.before.max.ms applies to that record, too. After such a refusal, Kafka does not retry
+// until the broker that coordinates the transaction restarts.
 func (k *keeper) takeOver(ctx context.Context) error {
 	var err error
 	id := fmt.Sprintf("replicator/%s/%s/%s", k.topic.name, k.view.Name, k.source)
@@ -322,7 +322,7 @@ func (k *keeper) forgotten(e changelog.Entry) bool {
 	return int(e.Partition) < len(k.mark.Forgotten) && e.Offset < k.mark.Forgotten[e.Partition]
 }
 
-// apply judges values and writes those that apply. A transaction takes several round trips, so one caller writes the
+// apply decides which values apply, and writes those. A transaction takes several round trips, so one caller writes the
 // values of all callers that wait. Their values concern different cells (see replicator.Target).
 func (k *keeper) apply(ctx context.Context, batch *judge.Batch, parts []part) error {
 	mine := &request{batch: batch, parts: parts}

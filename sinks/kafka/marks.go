@@ -46,8 +46,8 @@ func (s *Sink) allMarks(ctx context.Context, t *topic) (map[place]found, int64, 
 }
 
 // readMarks reads a topic's marks topic from an offset to its end. It also returns the offset at which to continue, and
-// the end. It stops at an open transaction instead of waiting for it. A killed publisher's transaction stays open
-// until the next publisher opens the view, and that publisher calls Sink.Marks before.
+// the end. It stops at an open transaction instead of waiting for it. A killed publisher's transaction stays open until
+// the next publisher opens the view. But the next publisher first calls Sink.Marks, which would wait forever.
 func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (
 	marks map[place]found, next, end int64, err error,
 ) {
@@ -72,8 +72,8 @@ func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (
 	return marks, next, end, nil
 }
 
-// register sets k.mark to the view's mark. If the topic has no usable mark, register makes a mark that says that
-// nothing is known. It doesn't write this mark.
+// register sets k.mark to the view's mark. If the topic has no usable mark, k.mark becomes a new mark without any
+// progress, which is not written yet.
 func (k *keeper) register(ctx context.Context) error {
 	marks, end, err := k.sink.allMarks(ctx, k.topic)
 	if err != nil {
@@ -124,10 +124,10 @@ func (k *keeper) register(ctx context.Context) error {
 	return nil
 }
 
-// spread returns the number of partitions that the topic's cells are spread over. It is the number that the topic had
-// when its first view was created, as long as the topic's id stays the same. If a cell moved to a partition added
-// later, it would have two newest records. The marks of any view and source give the number: those in the marks topic,
-// or else those in the topic's partitions.
+// spread returns the number of partitions that the topic's cells are spread over. As long as the topic's id stays the
+// same, this is the number of partitions that the topic had when its first view was created. If a cell moved to a
+// partition added later, it would have two newest records. The marks of any view and source give the number: those in
+// the marks topic, or else those in the topic's partitions.
 func (k *keeper) spread(ctx context.Context, marks map[place]found) (int, error) {
 	n := 0
 	for _, m := range marks {
@@ -146,7 +146,7 @@ func (k *keeper) spread(ctx context.Context, marks map[place]found) (int, error)
 		return n, nil
 	case held:
 		return 0, replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: topic %s holds records but no "+
-			"mark that says over how many partitions they are spread. Name another topic, and the view is "+
+			"mark that says over how many partitions they are spread. Set another topic. The view is then "+
 			"filled there",
 			k.view.Name, k.topic.name)), k.view.Name)
 	}

@@ -156,7 +156,7 @@ func TestATopicWithCellsAndNoMarkIsRefused(t *testing.T) {
 	s := c.sink(t, v)
 	for range 2 { // the refused Open must not write a mark
 		_, err := s.Open(t.Context(), "", []*replicator.View{v})
-		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "Name another topic") {
+		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "Set another topic") {
 			t.Errorf("%v", err)
 		}
 	}

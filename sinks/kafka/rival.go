@@ -8,9 +8,9 @@ import (
 	"replicator/internal/changelog"
 )
 
-// A topic holds one view of one source. Readers take its last mark for the position up to which all is published, and
-// the last record of a key for the cell's content. A second view's mark would cover changes that the first has not
-// written yet. The positions of two sources can't be ordered.
+// A topic holds one view of one source. Readers take its last mark for the position up to which all changes are
+// published, and the last record of a key for the cell's content. A second view's mark would cover changes that the
+// first view has not written yet. The positions of two sources can't be ordered.
 
 // rival returns a fault if the topic holds a view or source other than of, and nil otherwise. If the topic was deleted
 // and created again, older marks don't count.
@@ -44,7 +44,7 @@ func (t *topic) rival(marks map[place]found, of place) *fault {
 	}
 }
 
-// alone fails if any of the marks belongs to another view or source.
+// alone returns an error if any of the marks belongs to a different view or source.
 func (k *keeper) alone(marks map[place]found) error {
 	rival := k.topic.rival(marks, place{k.source, k.view.Name})
 	if rival == nil {

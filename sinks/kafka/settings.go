@@ -20,8 +20,8 @@ type Settings struct {
 	Replication int  `json:"-"` // 0: the cluster's default
 }
 
-// defaultPartitions is the default number of partitions of a new topic. The members that read the topic divide the
-// partitions among themselves. The number can't be changed later without refilling the view.
+// defaultPartitions is the default number of partitions of a new topic. The processes that read the topic as a group
+// divide the partitions among themselves. The number can't be changed later without refilling the view.
 const defaultPartitions = 12
 
 // sourceName is the placeholder for the shard's name in a topic's name.
