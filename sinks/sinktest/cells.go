@@ -107,10 +107,10 @@ func (f *fixture) showsOf(when string, bodies map[int]body) {
 	f.shows(when, newest)
 }
 
-// page reads one page of a walk.
+// page reads one page of a listing.
 type page[T any] func(after string, limit int) (found []T, next string, err error)
 
-// walk reads all pages of a walk, and calls each with the items of each page.
+// walk reads all pages of a listing, and calls each with the items of each page.
 func walk[T any](f *fixture, what string, limit int, read page[T], each func([]T)) {
 	f.t.Helper()
 	const most = 20_000
@@ -129,12 +129,12 @@ func walk[T any](f *fixture, what string, limit int, read page[T], each func([]T
 	}
 }
 
-// cellsOf returns the cells of a walk, each once. limit is the approximate page size.
+// cellsOf returns the cells of a listing, each once. limit is the approximate page size.
 func (f *fixture) cellsOf(what string, limit int, read page[replicator.Cell]) (all []replicator.Cell) {
 	f.t.Helper()
 	walk(f, what, limit, read, func(found []replicator.Cell) {
 		for _, c := range found {
-			if !slices.Contains(all, c) { // a walk may return a cell several times
+			if !slices.Contains(all, c) { // a listing may return a cell several times
 				all = append(all, c)
 			}
 		}

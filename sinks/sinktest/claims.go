@@ -11,8 +11,8 @@ import (
 )
 
 // claims is a random history of a source's two shards. Both have rows for the same cells: each changes and deletes its
-// rows, entities move, and for a while both shards may have a row. The shards are read independently, so their changes
-// are applied in any interleaving, and again after crashes.
+// rows, entities move from one shard to the other, and for a while both shards may have a row. The shards are read
+// independently, so their changes are applied in any interleaving, and again after crashes.
 type claims struct {
 	*fixture
 	names   []string
@@ -239,7 +239,7 @@ func (c *claims) expect(s *claimant, e claimed, op replicator.Op) {
 	}
 }
 
-// check compares the views with their owners' rows, and the dead letters with the rows that are not shown.
+// check compares the views with the rows that they should show, and the dead letters with the rows that are not shown.
 func (c *claims) check(when string) {
 	c.t.Helper()
 	shown, waiting := map[replicator.Cell]body{}, map[letter]bool{}

@@ -68,7 +68,7 @@ type fixture struct {
 	rnd    *rand.Rand
 	source string
 	target replicator.Target
-	base   int64
+	base   int64 // part of the fixture's keys, so that they differ from other steps' keys
 	cells  []replicator.Cell
 	texts  map[string]bool // texts already used, for bodies that must differ
 }

@@ -29,7 +29,7 @@ type history struct {
 	late     []*batch // batches of crashed replicas and of scans that have not arrived yet
 	scans    bool
 	exact    bool                         // reads of the source see no change after the position that they claim
-	filling  bool                         // only a scan brings rows from before began: until then views are incomplete
+	filling  bool                         // only a scan puts the rows from before began; until it ends, views lack them
 	began    int64                        // the log position at which the replicas began to follow
 	inOrder  bool                         // whether views are checked for steps back
 	forgets  bool                         // deleted cells are forgotten now and then
@@ -173,7 +173,8 @@ func (h *history) arrive(ctx context.Context) error {
 }
 
 // forget marks how far a replica has come. Then its target forgets some or all cells that were deleted below a position
-// that the replica has passed. Pending batches of other replicas, dead ones and scans may be below that, too.
+// that the replica has passed. Pending batches may be below that position, too: of other replicas, of crashed ones, and
+// of scans.
 func (h *history) forget(ctx context.Context) error {
 	r := h.replicas[h.rnd.IntN(len(h.replicas))]
 	target := h.env.targets[r.target]
@@ -204,8 +205,8 @@ func (h *history) forget(ctx context.Context) error {
 	}
 }
 
-// reread re-reads the cell of an op that Apply reported as unknown, and applies the current row. A process that has
-// crashed does so only sometimes.
+// reread re-reads the cell of an op that Apply reported as unknown, and applies the current row. For a batch of a
+// crashed process, it is called only sometimes.
 func (h *history) reread(ctx context.Context, target int, op replicator.Op) error {
 	i := slices.IndexFunc(h.source.cells, func(c *cell) bool { return c.id == op.Cell })
 	asOf := h.claim(max(h.began, h.marked))
@@ -375,8 +376,8 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 		floor = max(floor, read.claim)
 		h.seen[k] = max(h.seen[k], read.seen)
 	case op.Order != 0 && op.Order <= h.seen[k]:
-		// The re-read saw deletes that come after this put. A row that was hidden by others may show until the log
-		// reaches the position of the re-read.
+		// An earlier re-read saw deletes that come after this put in the log. A row that was hidden by others may show
+		// until the log reaches the position of that re-read.
 		return nil
 	}
 	i := slices.IndexFunc(h.source.cells, func(c *cell) bool { return c.id == op.Cell })

@@ -73,7 +73,7 @@ func testOvertaken(f *fixture) {
 	mark(f.target, at(0, 80, 0), true)
 	mark(f.target, at(0, 70, 0), true) // f.target must fail at the position that it marked itself, too
 	mark(other, at(1, 40, 2), false)
-	mark(f.target, at(2, 10, 0), true) // the mark of the pending fill stays, and is in position epoch 1
+	mark(f.target, at(2, 10, 0), true) // the pending fill's mark stays; its position is in epoch 1
 }
 
 // testRegistered opens two targets before either marks anything. Both register the same epoch, for different logs. The

@@ -50,7 +50,7 @@ func (r *Reference) Open(_ context.Context, source string, views []*replicator.V
 	for i, v := range views {
 		k := mark{source, v.Name}
 		if m, ok := r.marks[k]; !ok || m.Fingerprint != v.Fingerprint {
-			if ok { // another definition: the old states say nothing about it
+			if ok { // the definition changed, so the old states say nothing about the view
 				maps.DeleteFunc(r.cells, func(p place, _ judge.Known) bool { return p.source == source && p.view == v.Name })
 				maps.DeleteFunc(r.held, func(p place, _ []replicator.Entry) bool { return p.source == source && p.view == v.Name })
 				delete(r.horizons, k)
@@ -102,7 +102,7 @@ type memoryTarget struct {
 	marks  *judge.Marks
 }
 
-// known returns the key and the known state of a cell in a view.
+// known returns a cell's place in a view, and what the sink knows about the cell.
 func (t *memoryTarget) known(view int, c replicator.Cell) (place, judge.Known) {
 	p := place{t.source, t.views[view].Name, c}
 	known, ok := t.sink.cells[p]
@@ -164,7 +164,7 @@ func (t *memoryTarget) Apply(_ context.Context, ops []replicator.Op) (replicator
 	return batch.Applied(), nil
 }
 
-// fellows returns the cells of other sources with the same key in a view, and their places.
+// fellows returns what the sink knows about the same cell at other sources in a view, and these cells' places.
 func (t *memoryTarget) fellows(p place) (fellows []judge.Fellow, places []place) {
 	for m := range t.sink.marks {
 		other := place{m.source, m.view, p.cell}

@@ -24,7 +24,7 @@ type pending struct {
 	put     *event
 	deleted int64 // the highest version that was deleted; NoVersion if none
 	last    int64 // the position of the last change
-	gone    int64 // the position of a delete that leaves no row, for a cell with one row
+	gone    int64 // for a cell with at most one row: the position of that row's delete
 }
 
 // batch is a list of ops to apply.

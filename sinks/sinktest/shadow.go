@@ -11,7 +11,7 @@ import (
 	"replicator"
 )
 
-// shadowing tests views that are rebuilt beside the live ones.
+// shadowing is a fixture with shadows: views that are rebuilt beside the live ones.
 type shadowing struct {
 	*fixture
 	sink    replicator.Sink
@@ -352,8 +352,8 @@ func (f *fixture) contents(v *replicator.View, bodies map[int]body) map[string]s
 	return contents(v, from)
 }
 
-// spent is a context that ends after a number of checks. So it can interrupt a call between any two of the call's
-// steps, and a repeated call at the same place.
+// spent is a context that ends after a number of checks (calls of Done or Err). So it can interrupt a call between any
+// two of the call's steps, and interrupts a repeated call at the same place.
 type spent struct {
 	context.Context
 	left *atomic.Int64

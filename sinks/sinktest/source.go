@@ -189,7 +189,7 @@ func (s *source) record(e event) {
 }
 
 // earlier returns a position shortly before now, but at least low. A read of the source may claim to include only the
-// changes up to there, although it saw all changes.
+// changes up to this position, although it saw all changes.
 func (s *source) earlier(low int64) int64 { return max(low, s.now-int64(s.rnd.IntN(8))) }
 
 // describe lists the log.

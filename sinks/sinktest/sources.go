@@ -18,9 +18,9 @@ func testSources(f *fixture) {
 	}
 }
 
-// A verify, or a fill that reconciles deletes, may re-read a cell that another source put. It finds no row of the cell
-// in its own source, and must remove nothing. The same holds for the delete of an entity that has moved to another
-// source. That delete may come late, cell by cell.
+// A verify, or a fill that reconciles deletes, may re-read a cell that another source put. The re-read finds no row of
+// the cell in its own source, and must remove nothing. The same holds for the delete of an entity that has moved to
+// another source. That delete may come late, cell by cell.
 func testLooksOfOtherSources(f *fixture) {
 	if _, ok := f.target.(replicator.Tidier); !ok { // without Tidier, a sink only names cells of its own source
 		f.t.Skip("the target does not report other sources' cells")
@@ -74,7 +74,7 @@ type side struct {
 	bodies map[int]body
 }
 
-// testMoved verifies two sources after an entity moved from one to the other. It is not a difference that the first
+// testMoved verifies two sources after an entity moved from one to the other. Compare must not report that the first
 // source no longer has the entity. If neither source has an entity, or its row differs, one of the verifies must find
 // and repair that.
 func testMoved(f *fixture) {

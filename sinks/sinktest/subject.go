@@ -55,8 +55,8 @@ type Subject struct {
 	Search func(t testing.TB, v *replicator.View) map[string]string
 
 	// Interrupted reports whether Apply failed in a way that may have left the batch applied in part, such as a lost
-	// connection. The replicator then crashes, and another one may be faster than its replay. The contents in between
-	// are not checked. nil: Apply never fails.
+	// connection. The suite's replicator then crashes, and a different one may apply later changes before the first
+	// replays the batch. So the contents in between are not checked. nil: Apply never fails.
 	Interrupted func(err error) bool
 
 	// Remembers means that the targets forget nothing, although they are Forgetters.
