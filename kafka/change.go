@@ -12,7 +12,8 @@ import (
 )
 
 // changes decodes a record into changes of its cell. A record holds the cell's state at its offset: the last put, and
-// the re-read before that put, if there was one. Compaction may have removed the re-read's own record.
+// the re-read before that put, if there was one. Compaction may have removed the re-read's own record, so changes
+// returns both.
 func (r *Reader) changes(d *changelog.Decoder, in *kgo.Record) ([]*replicator.Change, error) {
 	record, err := d.Decode(in)
 	if errors.Is(err, changelog.ErrNotOurs) {

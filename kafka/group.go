@@ -66,7 +66,7 @@ const (
 // newsTime is how often a member checks its topics for new partitions.
 const newsTime = 30 * time.Second
 
-// Join joins a group. The error is Fatal if the group's members have another configuration.
+// Join joins a group. The error is Fatal if the group has a member with a different Identity.
 func (c *Cluster) Join(ctx context.Context, cfg GroupConfig) (*Group, error) {
 	g := &Group{cluster: c, cfg: cfg, turn: make(chan struct{}, 1)}
 	if err := g.check(ctx); err != nil {
@@ -111,8 +111,8 @@ func (g *Group) Leave() {
 	<-g.turn
 }
 
-// Refresh makes the member check at once for partitions that were added to the topics. The member also checks every
-// newsTime. Only the group's leader must see new partitions.
+// Refresh makes the member check at once for partitions that were added to the topics. Otherwise the member checks
+// every newsTime. Only the group's leader, the member that assigns partitions, must see new partitions.
 func (g *Group) Refresh() { g.client.ForceMetadataRefresh() }
 
 // ours is the prefix of the client ids of this program's members.
@@ -129,7 +129,7 @@ func MemberName() string {
 	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
-// check refuses a group whose members have another configuration or belong to another program.
+// check returns an error if a member of the group has a different Identity or belongs to another program.
 func (g *Group) check(ctx context.Context) error {
 	described, err := g.cluster.describe(ctx, g.cfg.Group)
 	if err != nil {
@@ -171,9 +171,9 @@ func (c *Cluster) ask(ctx context.Context, group string) (kadm.DescribedGroups, 
 	return described, err
 }
 
-// Commit commits a partition's offset to the group, for monitoring tools. Only the sink's marks matter, so Commit gives
-// up after commitTime. Partitions commit one at a time. The client would also queue commits, but there each commit
-// waits for all commits before it.
+// Commit commits a partition's offset to the group, for monitoring tools. Only the sink's marks decide where reading
+// continues, so Commit gives up after commitTime. Partitions commit one at a time. The client would also queue commits,
+// but in its queue each commit waits for all commits before it.
 func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position) error {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()

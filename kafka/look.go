@@ -14,8 +14,8 @@ import (
 
 // Newest implements replicator.Reader. A record gives its cell's state at the record's own position. Only a publisher's
 // mark guarantees that everything up to a position is included. So Newest answers for all cells whose records come
-// before the last mark together, with the mark's position. It answers for each other cell alone, with its record's
-// position.
+// before the last mark together, with the mark's position. It answers for each other cell alone, with the position of
+// that cell's record.
 //
 // While a publisher fills the topic, a missing record may still come. Its position will be that of the publisher's
 // scan, which may be before the last mark. So a cell without a record gets the lowest possible position. Every record
@@ -54,8 +54,8 @@ type lookup struct {
 	wanted  map[replicator.Cell]int
 	states  []replicator.State
 	rows    []*replicator.Row // the rows of the first cells, as many as fit into the limit
-	size    int64
-	bytes   int64 // the most bytes that rows may have; 0: no limit
+	size    int64             // the size of rows, in bytes
+	bytes   int64             // the limit of size; 0: no limit
 
 	mark    replicator.Position // the publisher's last mark
 	filling bool                // whether the publisher is still filling the topic

@@ -27,7 +27,7 @@ type Reader struct {
 	decoder changelog.Decoder // only Read's goroutine uses it
 
 	mu      sync.Mutex
-	history []moment  // ordered by offset; the first is at or before the offset of the last call of Position
+	history []moment  // the known moments by offset; the first is at or before the last Position's offset
 	latest  int64     // the partition's end when Latest last requested it
 	asked   time.Time // when Latest last requested the end
 

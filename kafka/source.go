@@ -49,13 +49,13 @@ type Stats struct {
 // Source makes the source of a partition. It sends no request.
 func (c *Cluster) Source(cfg Config) *Source { return &Source{cluster: c, cfg: cfg} }
 
-// Name is TOPIC/PARTITION.
+// Name returns the source's name: TOPIC/PARTITION.
 func (s *Source) Name() string { return name(s.cfg.Topic, s.cfg.Partition) }
 
-// Close does nothing: the connections belong to the cluster and the readers.
+// Close does nothing, because the connections belong to the cluster and the readers.
 func (s *Source) Close() error { return nil }
 
-// Stats returns the counts.
+// Stats returns what the source's readers have read so far.
 func (s *Source) Stats() Stats {
 	return Stats{Records: s.stats.records.Load(), Bytes: s.stats.bytes.Load(), Changes: s.stats.changes.Load()}
 }
@@ -165,8 +165,8 @@ func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
 	return nil
 }
 
-// fetchBytes is how much a fetch returns, before decompression. A member has a client for each partition. With the
-// default of 1 MiB, fetched records that wait to be handled would make up most of the heap.
+// fetchBytes is how much a fetch returns, before decompression. A process has a client for each partition that it
+// reads. With the default of 1 MiB, fetched records that wait to be handled would make up most of the heap.
 const fetchBytes = 256 << 10
 
 // consume makes a client that reads a partition from an offset.
