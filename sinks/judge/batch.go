@@ -13,8 +13,8 @@ type Batch struct {
 	ops      []replicator.Op
 	first    []int // by op: the index of the verdict on its first value
 	verdicts []verdict
-	unknown  []bool // by op: a view can't judge the op, so no view applies it
-	beside   []replicator.Rejected
+	unknown  []bool                // by op: a view can't judge the op, so no view applies it
+	beside   []replicator.Rejected // refusals of other cells' values: see RejectBeside
 	next     Rule
 }
 
@@ -35,7 +35,7 @@ type verdict struct {
 // NewBatch begins a batch without decisions.
 func NewBatch(ops []replicator.Op) *Batch { return NewBatchBy(replicator.State.Next, ops) }
 
-// NewBatchBy is NewBatch with another rule.
+// NewBatchBy is NewBatch with a rule other than State.Next.
 func NewBatchBy(rule Rule, ops []replicator.Op) *Batch {
 	b := &Batch{next: rule}
 	b.Begin(ops)
@@ -50,7 +50,7 @@ func (b *Batch) Begin(ops []replicator.Op) {
 		b.first = append(b.first, n)
 		n += len(ops[i].Values)
 	}
-	clear(b.verdicts) // the memory beyond its length is zero already
+	clear(b.verdicts) // the slice's memory beyond its length is zero already
 	b.verdicts = slices.Grow(b.verdicts[:0], n)[:n]
 	clear(b.unknown)
 	b.unknown = slices.Grow(b.unknown[:0], len(ops))[:len(ops)]
@@ -93,7 +93,7 @@ func (b *Batch) Judge(op, value int, known Known) (next replicator.State, applie
 // that it never judges because it can't know their state.
 func (b *Batch) Reject(op, value int, why error) { b.verdicts[b.first[op]+value].why = why }
 
-// RejectBeside records that the target refused another cell's value because of an op.
+// RejectBeside records that the target refused the value of a different cell, which the op would have made it show.
 func (b *Batch) RejectBeside(op, view int, why error) {
 	b.beside = append(b.beside, replicator.Rejected{Op: op, View: view, Err: why})
 }

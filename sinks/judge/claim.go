@@ -13,13 +13,13 @@ type Fellow struct {
 	Source string
 	Known
 
-	// Barren: the fellow waits, and the view can't hold its contribution. The fellow stays a dead letter when
-	// it no longer waits.
+	// Barren: the fellow's row waits (see Claim), but the view can't show its contribution. If the view later picks
+	// this fellow, it shows nothing, and the fellow stays a dead letter.
 	Barren bool
 }
 
-// Leads reports whether the view shows the fellow: its source has a row of the cell, or the view still has some
-// contribution of it.
+// Leads reports whether the view shows the fellow's row, even if that row contributes nothing. It does if the fellow
+// doesn't wait, and its source has a row or the view still has a contribution of it.
 func (f Fellow) Leads() bool { return !f.Waits && (f.Shown || f.State.Version != replicator.NoVersion) }
 
 // Claim is the rule for a cell that has a row at several sources, such as shards while an entity moves. A view shows
@@ -28,8 +28,8 @@ func (f Fellow) Leads() bool { return !f.Waits && (f.Shown || f.State.Version !=
 // waiting row instead.
 //
 // A sink calls Claim after Judge if there are fellows. next is Judge's result. yields reports that the view shows a
-// fellow, so the target must not change. waits reports that this source's row then waits. heir is the index of the
-// fellow that replaces this cell, or -1.
+// fellow's row, so the target must not change. waits reports that the op's row therefore waits. heir is the index of
+// the fellow whose waiting row the view must now show, because this source's row is gone; -1 if there is none.
 func (b *Batch) Claim(op, value int, next replicator.State, fellows []Fellow) (yields, waits bool, heir int) {
 	v := &b.verdicts[b.first[op]+value]
 	leader, row := slices.IndexFunc(fellows, Fellow.Leads), next.Version != replicator.NoVersion

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Cursor encodes the place where a paged walk continues: the result next of a method of Target. A cursor means
-// something only to the Target that made it. Binary data, such as a Key, must be in the place as bytes: a string that
+// Cursor encodes the place where a walk continues with its next page. Methods of Target return it as next. Only the
+// Target that made a cursor can read it. Binary data in the place, such as a Key, must be bytes, because a string that
 // is not UTF-8 would be changed.
 func Cursor(place any) string {
 	text, err := json.Marshal(place)

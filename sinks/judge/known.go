@@ -15,7 +15,8 @@ type Known struct {
 	Dead  bool // the cell contributes nothing because it is a dead letter
 	Waits bool // the cell is a dead letter because the view shows another source's row: see Batch.Claim
 
-	// Horizon is the view's horizon, read after the state: states below it may have been forgotten.
+	// Horizon is a log position: states of gone cells below it may have been removed from the view. It was read after
+	// the state.
 	Horizon int64
 }
 
@@ -41,8 +42,8 @@ func (k Known) Beyond(look replicator.Op) bool {
 	return look.AsOf != 0 && max(k.State.Order, k.State.AsOf) > look.AsOf
 }
 
-// Refused reports whether the target refused the row that a re-read finds. The sink says so, or has the row's version
-// and shows nothing: sinks did not always record refusals.
+// Refused reports whether the target refused the row that a re-read found. Either the sink recorded that, or it has the
+// row's version and shows nothing. The second case exists because sinks did not always record refusals.
 func (k Known) Refused(look replicator.Op) bool {
 	return !k.Shown && (k.Dead && k.State.Covers(look) || k.State.Version == look.Version)
 }

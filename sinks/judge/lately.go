@@ -50,14 +50,14 @@ func (l *Lately[K, V]) Forget(key K) {
 	delete(l.young, key)
 }
 
-// Novelty guesses, from recent writes, whether the next write is new to the sink.
-type Novelty struct{ share atomic.Int64 } // the share of new writes among recent ones, in thousandths
+// Novelty guesses, from recent writes, whether the sink has no record of the next entity or document yet.
+type Novelty struct{ share atomic.Int64 } // how many of 1,000 recent writes created a record or document
 
-// Likely reports whether most recent writes were new.
+// Likely reports whether most recent writes created a record or document.
 func (n *Novelty) Likely() bool { return n.share.Load() >= 500 }
 
-// Learn records how many writes were new, and how many were not. If two lanes call Learn at once, one call is lost,
-// which doesn't matter for a guess.
+// Learn records how many writes created a record or document, and how many did not. If two lanes call Learn at once,
+// one call is lost, which doesn't matter for a guess.
 func (n *Novelty) Learn(created, others int) {
 	if created+others == 0 {
 		return

@@ -64,7 +64,7 @@ func (m *Marking) Expected() string {
 	return ""
 }
 
-// Answered records which server answers. It fails with ErrOtherServer if another one had to answer.
+// Answered records which server answers. It fails with ErrOtherServer if that is not the expected server.
 func (m *Marking) Answered(server string) error {
 	if e := m.Expected(); e != "" && e != server {
 		return ErrOtherServer

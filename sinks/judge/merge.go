@@ -13,7 +13,7 @@ func Shares(view *replicator.View, hasColumn func(table string) bool) bool {
 }
 
 // Order compares cells of one key by the order in which a view takes fields from them: by feed, and within a feed
-// by column. Cells that the view's definition no longer names come last.
+// by column. Cells that no longer feed the view come last.
 func Order(view *replicator.View, a, b replicator.Cell) int {
 	return cmp.Or(cmp.Compare(rank(view, a), rank(view, b)), cmp.Compare(a.Column, b.Column),
 		cmp.Compare(a.Table, b.Table),

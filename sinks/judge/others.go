@@ -20,9 +20,9 @@ type Sources struct {
 	Partitions func(ctx context.Context) ([]string, error)
 }
 
-// Others are the other sources that may have a row of an entity, in groups. A key belongs to one source of each group.
-// Each shard is a group of its own. The partitions of another topic are a group, in order: each shard of the origin has
-// its own topic.
+// Others are the sources, besides a given one, that may have a row of the same entity. They are grouped so that each
+// key belongs to only one source of a group. A shard is a group of its own. With Kafka, each shard of the original
+// database has a topic of its own, and the partitions of each other topic are a group, in their order.
 type Others [][]string
 
 // Others returns the sources besides the named one.

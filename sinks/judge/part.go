@@ -6,8 +6,9 @@ import (
 	"replicator"
 )
 
-// Part is the part of a batch that another target applies, if several targets keep the views together. It has some of
-// the ops, with some of their values or of the values' entries. It numbers the views as the other target does.
+// Part is the part of a batch that one other target applies, such as a shard's, if several targets keep the views
+// together. It has some of the ops, with some of their values or of the values' entries. It numbers the views as that
+// target does.
 type Part struct {
 	Ops   []replicator.Op
 	of    []int // by index in Ops: the op's index in the batch
@@ -17,7 +18,7 @@ type Part struct {
 // NewPart makes an empty part. views has, for each view of the other target, its index in the batch's target.
 func NewPart(views []int) Part { return Part{views: views} }
 
-// Add adds the other target's share of an op. place is the op's index in the batch.
+// Add adds an op with what the other target applies of it. place is the op's index in the batch.
 func (p *Part) Add(place int, op replicator.Op) {
 	p.Ops, p.of = append(p.Ops, op), append(p.of, place)
 }
