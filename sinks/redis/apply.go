@@ -30,7 +30,7 @@ type Target struct {
 	registry  atomic.Pointer[registry] // the registry as last read
 	proposals proposals
 
-	reclaims bool // the target only removes contributions of earlier definitions, views or sources
+	reclaims bool // the target only removes contributions of earlier definitions, former views or former sources
 }
 
 var _ replicator.Target = (*Target)(nil)
@@ -120,7 +120,7 @@ func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 // disown makes the view ignore a later generation in a record, if the marks say that the view's own generation is the
 // latest. A process that begins a generation writes the mark first, so no process owns the later generation. Such a
 // generation is left over if a batch was in flight when the marks were lost, and the clock was set back before the next
-// generation was numbered by it. Its states don't count.
+// generation got its number, which is the time. The states of the left-over generation don't count.
 func (t *Target) disown(ctx context.Context, newer newerError) (bool, error) {
 	known, err := t.sink.readMarks(ctx, t.source)
 	if err != nil || known[newer.k.view.Name] == nil {

@@ -3,7 +3,8 @@
 -- KEYS  the record of each entity; then, for each change of each entity, the key, and the sink's key beside it if the
 --       kind has one; last, the registry
 -- ARGV  first, a list in MessagePack, because a separate argument costs the server as much as the command that uses it:
---       the nonces of the records that were read, 8 bytes each: zeros for a record that did not exist;
+--       the nonces of the records that were read (a record gets a new nonce with each write), 8 bytes each: zeros for
+--       a record that did not exist;
 --       the number of shapes, and for each shape: the number of changes, and for each change: how it is made (below),
 --       its kind, when its key expires (see expire), the number of its arguments, and each argument: '=' and its text,
 --       or '?' if each entity has its own;
@@ -17,7 +18,8 @@
 -- How a change is made: 0: a key of another type is left alone. 1: a key of another type is an error. 2 and 3: like 0
 -- and 1, but the script checks the types of these keys before it changes anything. Only changes of sets and hashes can
 -- do without that check: their commands fail on a key of another type, and change nothing. An entity's changes with 1
--- are sets and at most one hash. Sets and rankings come before all other changes, because the script can undo them.
+-- are of sets and at most one hash. Changes of sets and rankings come before all others, because the script can undo
+-- them.
 --
 -- Returns three values for whatever was not applied. The first is the entity's number, from 0. The others are 0 and the
 -- stored record, if that is not the one that was read; or the number of a change and the type of its key; or the number
@@ -38,9 +40,9 @@ end
 
 local opposite = { SADD = 'SREM', SREM = 'SADD' }
 
--- command returns the name of the command that alone makes a change: of a set, or of a hash from which nothing is
--- removed, and whose fields fit into one command. For other changes it returns nil. args[a] is the first of the n
--- arguments of the change.
+-- command returns the name of the Redis command that makes the whole change, or nil if one command can't. One command
+-- is enough for a set, and for a hash from which nothing is removed and whose fields fit into one command. args[a] is
+-- the first of the n arguments of the change.
 local function command(kind, a, n)
   if kind == 's' then return args[a + 1] == '=-1' and 'SREM' or 'SADD' end
   if kind == 'h' and n > 1 and n <= MOST and n == 1 + 2 * tonumber(sub(args[a], 2)) then return 'HSET' end
@@ -56,7 +58,8 @@ local function parse(a)
     local c = { how = args[a], kind = kind, goes = args[a + 2], n = n, at = shape.keys, make = change[kind], args = {} }
     a = a + 4
     c.name = command(kind, a, n)
-    -- If one command makes the change, c.args is that command. In a hash's, the key replaces the number of fields.
+    -- If one command makes the change, c.args is that command. For a hash, the key takes the place of the number of
+    -- fields.
     local shift = not c.name and 0 or kind == 'h' and 1 or 2
     for j = 1, n do
       if args[a] == '?' then
@@ -98,8 +101,8 @@ local function fits(shape, k)
   return all
 end
 
--- make makes a change. It returns the error of a command for a set or a hash, and the second result of the function in
--- change: a ranking's member. If the error is that the key has another type, nothing was changed.
+-- make makes a change. It returns the error of a command for a set or a hash and, for a ranking, the member whose sum
+-- would exceed a double. If the error is that the key has another type, nothing was changed.
 local function make(c, k)
   c.did = nil
   local shown, answer, beyond = c.how < 2 or c.shown, nil, nil
@@ -125,8 +128,8 @@ local function leave(n)
 end
 
 -- revert undoes the changes of sums, claims and sets that were made for the entity, after one of its changes failed or
--- was refused. The entity is decided again, and its amounts would count twice. Or its row has changed, and they would
--- be wrong. Hashes and strings stay: the next change writes them completely.
+-- was refused. Otherwise, when the entity is decided again, its amounts would count twice, or would be wrong because
+-- its row has changed meanwhile. Hashes and strings stay: the next change writes them completely.
 local function revert()
   for j = at, 1, -1 do
     local c = shape[j]

@@ -57,7 +57,7 @@ func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(nam
 	return do(name, wrong)
 }
 
-// beginAudit begins an audit, once no other one is running. It returns the stored sums as they are at that moment.
+// beginAudit begins an audit once no other audit is running. It returns the stored sums as they are at that moment.
 func (t *Target) beginAudit(ctx context.Context, k *keeper, list []sumAt, name string) ([]any, error) {
 	keys, args := make([]string, len(list)), make([]any, len(list))
 	for i, at := range list {
@@ -79,7 +79,7 @@ var errOvertaken = errors.New("the comparison of sums was interrupted for over a
 
 // addAsOf adds up all records as they were when the audit began.
 func (s *sums) addAsOf(ctx context.Context, name string) error {
-	before := map[string]string{} // by key: what a record contained as the audit began, if it was replaced since
+	before := map[string]string{} // by a record's key: the record as the audit began, if it was replaced since
 	seen := map[string]bool{}     // the records that were added up, because a scan may return a key twice
 	return s.eachPage(ctx, func(keys []string) error {
 		answer, err := s.step(ctx, keys, "page", name, s.k)
@@ -139,7 +139,7 @@ func (t *Target) step(ctx context.Context, keys []string, step, name string, k *
 	return nil, nil
 }
 
-// tidySums corrects the wrong sums in list, and returns how many there were.
+// tidySums corrects the wrong sums in list, and returns how many it corrected.
 func (t *Target) tidySums(ctx context.Context, view int, list []sumAt) (mended int, err error) {
 	k := t.keepers[view]
 	if t.sink.cluster {

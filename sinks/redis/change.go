@@ -7,9 +7,9 @@ import (
 	"replicator"
 )
 
-// changes computes the changes of keys from the batch's moves, given the new record. Sets and rankings come first, as
-// the script requires. meet reports that changes of two views have the same key. Then all changes keep their order, and
-// the first one for a key decides its type.
+// changes computes the changes of keys from the batch's moves (each replaces a cell's contribution to a view), given
+// the new record. Sets and rankings come first, as the script requires. meet reports that changes of two views have the
+// same key. Then all changes keep their order instead, and the first one for a key decides its type.
 func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err error) {
 	moves, views := b.moves, 0
 	all = b.changes.take(2 * len(moves))
@@ -46,7 +46,8 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 }
 
 // staying leaves out changes that would remove what another view shows. In a cluster, each of them becomes a change of
-// a set without members, which removes the post of this view and leaves the key as it is.
+// a set without members. That change removes this view's post (its contribution as stored beside the key), and leaves
+// the key as it is.
 func staying(all []change, cluster bool) []change {
 	if !cluster {
 		return slices.DeleteFunc(all, func(ch change) bool { return ch.stays })
@@ -97,7 +98,7 @@ type changer struct {
 	after  *record
 	moves  []move
 	whole  bool            // changes of sums list all amounts that the entity claims, not only what is added
-	first  int             // the view's first change in out
+	first  int             // the index in out of the view's first change
 	places map[viewKey]int // by key: the index of its change in out; nil while out is short
 	out    []change
 	cells  []cellClaims // what every cell of the entity now contributes; nil until needed
@@ -150,7 +151,8 @@ func (c *changer) changesOf(m move, list []claim) (err error) {
 	return nil
 }
 
-// wholeAmounts lists all amounts that the entity's cells claim at a key.
+// wholeAmounts makes the change of a key with sums or counted claims, in a cluster. The change lists all amounts that
+// the entity's cells claim at the key.
 func (c *changer) wholeAmounts(t viewKey) error {
 	ch, cells, err := c.begin(t)
 	if ch == nil || err != nil {
@@ -262,9 +264,9 @@ func (c *changer) setChange(t viewKey, m move) error {
 }
 
 // claimedByOthers reports whether another view shows something of the entity at a key, and returns the rows that such a
-// view shows at the key. This can happen only if a move removes what an earlier definition put there: views may have
-// exchanged their keys, or a new view may have replaced one that ended. Two views of one configuration never share a
-// key.
+// view shows at the key. This can happen only if a move removes what an earlier definition put at the key: views may
+// have exchanged their keys, or a new view may have replaced one that ended. Two views of one configuration never share
+// a key.
 func (c *changer) claimedByOthers(t viewKey) (claimed bool, rows []*row, err error) {
 	if !slices.ContainsFunc(c.moves, func(m move) bool { return m.former }) {
 		return false, nil, nil

@@ -74,7 +74,7 @@ type comparison struct {
 	unknown bool // the record says nothing of the entity in this view: no cell claims what the view shows
 }
 
-// spot is a place where a view shows a claim: a key, or a member in a key.
+// spot is a place where a view shows a claim (an item that a cell puts into the view): a key, or a member of a key.
 type spot struct {
 	claim  claim
 	want   *claim // what the spot should show of the entity; nil: nothing
@@ -143,8 +143,8 @@ func (t *Target) comparisons(ctx context.Context, e *entity, ops []replicator.Op
 	return list, nil
 }
 
-// others adds the contributions of other sources' cells, and returns them. It assumes that they are right: each
-// source's own verify compares them.
+// others adds other sources' contributions to both want and known, as the record has them, and returns them. It assumes
+// that they are right, because each source's own `verify` compares them.
 func (c *comparison) others(r *record) (cells []cellClaims, err error) {
 	for i := range r.cells {
 		for _, id := range c.k.ids[1:] {
@@ -165,7 +165,7 @@ func (c *comparison) others(r *record) (cells []cellClaims, err error) {
 	return cells, nil
 }
 
-// merge merges the rows that several cells should contribute.
+// merge replaces the wanted rows of several cells by one merged row for each key.
 func (c *comparison) merge(cells []cellClaims) {
 	if c.k.kind != kindHash && c.k.kind != kindJSON {
 		return
@@ -181,7 +181,7 @@ func (c *comparison) merge(cells []cellClaims) {
 	c.want = rows
 }
 
-// place lists the spots where the view should show a claim, or shows one according to the record.
+// place lists the comparison's spots: where the view should show a claim, or shows one according to the record.
 func (c *comparison) place() {
 	for _, x := range slices.Concat(c.want, c.known) {
 		same := func(o claim) bool { return o.kind == x.kind && o.key == x.key && o.member == x.member }
@@ -196,7 +196,7 @@ func (c *comparison) place() {
 	}
 }
 
-// show reads what the view shows at the spots, and checks whether that is right.
+// show reads each spot (a key, or a member of a key) from Redis, and checks that it shows the expected claim.
 func (s *Sink) show(ctx context.Context, list []*comparison) error {
 	failed := func(err error) bool { // a key of another type counts as missing
 		return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE")

@@ -15,7 +15,7 @@
 // and no empty sets.
 //
 // The sink's own keys begin with "replicator:". The configuration refuses a view whose key template can make such keys.
-// The own keys are:
+// The own key with the sums or claims of a user's key {KEY} is called the sink's key beside it. The own keys are:
 //
 //	replicator:entity::KEY         the entity's record: states and contributions of all its cells, in all views, from
 //	                               all sources (record)
@@ -51,8 +51,9 @@
 // # Several sources
 //
 // An entity has one record for all sources. Each source has its own view ids in it (keeper.feedBy). If several shards
-// have a row of one cell, judge.Batch.Claim decides which row is shown. A cell that waits keeps its claims in the
-// record, after a dead letter. The step that removes the other row's claims also adds the waiting ones (batch.promote).
+// have a row of one cell, judge.Batch.Claim decides which row is shown. Any other row waits: its cell is a dead letter
+// in the record, which also keeps the cell's claims (what it would contribute). The step that removes the shown row's
+// claims also adds the waiting ones (batch.promote).
 // If a view was forgotten, its next fill removes the contributions of former sources (vacate).
 //
 // # Failure

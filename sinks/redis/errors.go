@@ -56,12 +56,13 @@ const noPermission = plainError("NOPERM")
 // quoted matches the quotes in an error. They may contain values that were sent, which must not reach a log.
 var quoted = regexp.MustCompile("[`'\"].*[`'\"]")
 
-// refusals are the servers' messages in a script whose user lacks a permission: Redis, Redis 7, Valkey 9.
+// refusals are parts of the messages by which Redis, Redis 7 and Valkey 9 report, from inside a script, that the user
+// lacks a permission.
 var refusals = []string{"The user executing the script", "No permissions to access", "ACL failure in script",
 	"has no permissions to"}
 
 // unknownCommand matches the name of a command that the server does not have, followed by its arguments. If a script
-// used the command, the error doesn't have its name.
+// used the command, the error doesn't name it.
 var unknownCommand = regexp.MustCompile("(?i)unknown (?:redis |valkey )?command " +
 	"(?:[`']([a-z.|]+)[`'],|called from script)")
 

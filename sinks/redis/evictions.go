@@ -10,8 +10,8 @@ var _ replicator.Evicter = (*Target)(nil)
 
 // evictions counts the keys that the servers evicted (evicted_keys in INFO). Keys of other programs are included,
 // because the servers don't say which keys they evicted. Every mark reads the count, and stores the count that the
-// pipeline was last told. So the pipeline learns of the other evictions even after a restart. If the user may not run
-// INFO, evictions go unnoticed.
+// pipeline was last told. So even after a restart, the pipeline learns of evictions that it was not told of before. If
+// the user may not run INFO, evictions go unnoticed.
 type evictions struct {
 	mu    sync.Mutex
 	now   int64 // the servers' last count

@@ -46,6 +46,6 @@ func (k *keeper) applied(v *viewRecord, claims []claim) bool {
 	return applied == string(appendClaims(nil, claims))
 }
 
-// expired reports whether a spot rightly shows nothing, because the expected value expired. A set may still exist
-// because of other entities that changed later.
+// expired reports whether a spot (a key, or a member of a key) rightly shows nothing, because the expected value
+// expired. A set may still exist because of other entities that changed later.
 func (c *comparison) expired(s *spot) bool { return c.k.goes.after() && c.applied && s.gone }

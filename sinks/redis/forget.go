@@ -13,7 +13,8 @@ import (
 )
 
 // The sink forgets deleted cells below horizons, which are log positions that only rise. The registry has the horizons,
-// by view id and generation. In a cluster, nothing is forgotten.
+// by view id and generation (a view that was forgotten or redefined begins a new generation). In a cluster, nothing is
+// forgotten.
 
 var _ replicator.Forgetter = (*Target)(nil)
 
@@ -133,8 +134,8 @@ func (s *Sink) forgettables(ctx context.Context) (*forgettables, error) {
 	return f, nil
 }
 
-// may reports whether a cell can be forgotten: no view that knows the cell needs its state. A view's earlier generation
-// needs the state only if the cell is not gone, or shows something.
+// may reports whether a cell can be forgotten: no view that knows the cell needs its state. A state from an earlier
+// generation is needed only if the cell is not gone, or the view shows something of it.
 func (f *forgettables) may(c *cellRecord) bool {
 	for i := range c.views {
 		v := &c.views[i]

@@ -1,6 +1,7 @@
 -- Replaces or removes each of some records, if it is still the one that was read.
 -- KEYS  the records
--- ARGV  for each record: the nonce that was read, the new record ('' to remove the record)
+-- ARGV  for each record: the nonce that was read (the record's first 8 bytes, which each write renews), the new record
+--       ('' to remove the record)
 -- Returns the number of records that were replaced or removed.
 local n = 0
 for i, key in ipairs(KEYS) do

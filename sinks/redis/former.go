@@ -13,8 +13,8 @@ import (
 // replaces that contribution when it is next applied, at the latest by the fill. This is not enough in two cases:
 //
 //   - Contributions of another kind would block the view's own at the same key (a hash where a JSON object must be).
-//     Or, if Redis has one type for both kinds, their removal would remove what another entity has put there meanwhile.
-//     So Open removes them before anything is applied (makeRoom).
+//     Or, if Redis has one type for both kinds, their removal would remove what another entity has put at the key
+//     meanwhile. So Open removes them before anything is applied (makeRoom).
 //   - Cells that no longer feed the view are never applied again. Relinquish removes their contributions after the
 //     fill.
 
@@ -103,8 +103,8 @@ func (t *Target) isOfAnother(k *keeper, c claim) bool {
 	})
 }
 
-// takeBack removes what earlier definitions put into views that are being filled. The function which selects the
-// contributions. takeBack writes with the generation before the views' own, so that the states that it writes don't
+// takeBack removes those contributions of earlier definitions, from views that are being filled, for which the function
+// `which` returns true. It writes with the generation before the views' own, so that the states that it writes don't
 // count.
 func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, *viewRecord) (bool, error)) error {
 	if !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.former }) {
@@ -131,9 +131,9 @@ func (t *Target) reclaiming(source string) *Target {
 	return &Target{sink: t.sink, source: source, marks: t.marks, memory: newMemory(), reclaims: true}
 }
 
-// applyEach calls of with each cell that has a record, and applies the values that of returns. The values are empty, so
-// they remove contributions. They always count, because the target's keepers are of another generation than the stored
-// states.
+// applyEach calls the function `of` with each cell that has a record, and applies the values that the function returns.
+// The values are empty, so they remove contributions. They always count, because the target's keepers have a different
+// generation than the stored states.
 func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicator.Value, error)) error {
 	var ops []replicator.Op
 	apply := func() error {
@@ -175,8 +175,8 @@ func (t *Target) empty(ctx context.Context) error {
 	})
 }
 
-// former returns the values that remove what a cell contributed under earlier definitions. The function which selects
-// the contributions.
+// former returns the values that remove those contributions of a cell under earlier definitions for which the function
+// `which` returns true.
 func (t *Target) former(
 	c *cellRecord, which func(*keeper, *cellRecord, *viewRecord) (bool, error),
 ) (values []replicator.Value, err error) {

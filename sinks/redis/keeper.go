@@ -34,13 +34,13 @@ type keeper struct {
 	id         viewID   // the view's id in records, for the target's source
 	shows      viewID   // the view's id in changes of keys; the same for all sources that an entity may move between
 	ids        []viewID // the view's ids in records: for the target's source, then for the fellows
-	fellows    []string // the other sources that an entity may move to
-	generation uint64
-	evicted    int64 // the count of evictions in the view's mark when the view was opened: see evictions
-	filling    bool  // the view was being filled when it was opened
-	former     bool  // the view may still show contributions of an earlier definition
-	kind       byte  // the kind of the view's claims
-	goes       goes  // when a key expires after a change that adds something at the key
+	fellows    []string // the names of the other sources that an entity may move to
+	generation uint64   // only states of this generation count; a redefined view begins a new one
+	evicted    int64    // the count of evictions in the view's mark when the view was opened: see evictions
+	filling    bool     // the view was being filled when it was opened
+	former     bool     // the view may still show contributions of an earlier definition
+	kind       byte     // the kind of the view's claims
+	goes       goes     // when a key expires after a change that adds something at the key
 
 	disowned *atomic.Uint64 // later generations in records are ignored up to this one: see Target.disown
 }
@@ -190,8 +190,8 @@ func (k *keeper) merges(cell replicator.Cell) bool {
 }
 
 // known returns the sink's knowledge of a cell in the view, from its record. The state of another generation doesn't
-// count. It only shows that something must still be removed: a contribution, a dead letter, or a row that makes the
-// cell lead (judge.Fellow.Leads).
+// count. It only shows that something must still be removed: a contribution, a dead letter, or a row that the view
+// shows instead of another source's (judge.Fellow.Leads).
 func (k *keeper) known(v *viewRecord) judge.Known {
 	switch {
 	case v == nil:
@@ -221,7 +221,7 @@ func recordKey(text string) string { return entityPrefix + ":" + text }
 // entityOf returns the entity's key, given the key of its record.
 func entityOf(record string) string { return strings.TrimPrefix(record, entityPrefix+":") }
 
-// beside returns the sink's key beside a user's key, in the same slot; "" if the kind has none.
+// beside returns the sink's key with the sums or claims of a user's key, in the same slot; "" if the kind has neither.
 func beside(kind byte, key string) string {
 	switch kind {
 	case kindCounter, kindRanking:

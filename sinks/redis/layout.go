@@ -120,7 +120,7 @@ func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
 // Where a state or a text is, according to the layout.
 const (
 	layoutValue  = iota // the state or text is among the record's values
-	layoutSame          // a state: the previous view's; a text: in the layout; a key: that text, then the entity's key
+	layoutSame          // the state is the previous view's; the text is in the layout; a key ends in the entity's key
 	layoutAsOf          // the state is among the values, with 0 for its as-of, which equals its order
 	layoutEntity        // the text is the entity's key
 )

@@ -154,8 +154,8 @@ local function negated(s)
 end
 
 -- score sets the score of a ranking's member to its sum, and reports whether the sum is infinite as a double. ZADD
--- refuses the digits of such a sum, and of a sum that is not 0 but 0 as a double. Then the script passes '+inf', '-inf'
--- or '0' instead.
+-- refuses the digits of such a sum, and of a sum so near to 0 that it is 0 as a double. Then the script passes '+inf',
+-- '-inf' or '0' instead.
 local function score(key, sum, member)
   local answer = redis.pcall('ZADD', key, sum, member)
   if type(answer) ~= 'table' then return false end
@@ -168,9 +168,9 @@ end
 
 -- ranking: the score is the double nearest to the exact sum. A member stays while a cell claims it, even with a sum of
 -- 0. So the number of claims is stored before the sum ('2 -1.5'). '+' before an amount adds a claim, '-' removes one,
--- and '=' only writes the score again. Returns nil and, if an addition took a sum beyond the range of a double, its
--- member. The change is complete then, and the caller must undo it. A removal can't be refused, so it may take a sum
--- beyond that range. The score is then infinite until other amounts are removed.
+-- and '=' only writes the score again. Returns nil and, if an addition took a member's sum beyond the range of a double,
+-- that member. The change is complete then, and the caller must undo it. A removal can't be refused, so it may take a
+-- sum beyond that range. The score is then infinite until other amounts are removed.
 change.z = function(key, beside, args, from, upto, shown)
   local beyond
   for i = from, upto, 2 do

@@ -34,7 +34,7 @@ type links struct {
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// over registers a dialer's connections with the links.
+// over returns a dialer that connects as dial does, and lets l watch the connections.
 func (l *links) over(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		at := l.lost.Load()
@@ -47,8 +47,9 @@ func (l *links) over(dial dialer) dialer {
 	}
 }
 
-// greets finds out which server new connections to an address lead to. A connection that reveals another server is used
-// once, and then dropped like earlier ones, because it was made before the change was counted.
+// greets returns the function that the client calls with each new connection to an address. It finds out which server
+// the connection leads to. A connection that reveals another server is used once, and then dropped like earlier ones,
+// because it was made before the change was counted.
 func (l *links) greets(address string) func(context.Context, *redis.Conn) error {
 	return func(ctx context.Context, c *redis.Conn) error {
 		text, err := c.Info(ctx, "server").Result()
@@ -117,7 +118,8 @@ func (l *links) miss() {
 
 var errLost = errors.New("its link went silent")
 
-// SyscallConn lets the pool check whether an idle connection can be used, by looking into its socket.
+// SyscallConn lets the pool check whether an idle connection can be used, by looking into its socket. It fails if the
+// connection must not be used again.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	if c.at != c.links.lost.Load() {
 		return nil, errLost

@@ -16,7 +16,7 @@ import (
 
 var _ replicator.Lister = (*Target)(nil)
 
-// ListedBy implements replicator.Lister. In a ranking each member has a sum of its own.
+// ListedBy implements replicator.Lister. A ranking also needs the member's values, because each member has its own sum.
 func (t *Target) ListedBy(view int) (names []string) {
 	v := t.keepers[view].view
 	of := func(template string) {
@@ -50,8 +50,8 @@ func (k *keeper) spotted(values []string) (c claim) {
 	return c
 }
 
-// List implements replicator.Lister. A set of keys leads to the records of its members. For any other kind, all records
-// are read.
+// List implements replicator.Lister. In a set of entities' keys, the members tell which records to read. For any other
+// kind, all records are read.
 func (t *Target) List(
 	ctx context.Context, view int, values []string, limit int,
 ) (found replicator.Listing, err error) {

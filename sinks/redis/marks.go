@@ -337,8 +337,8 @@ func (s *Sink) Sources(ctx context.Context) ([]string, error) {
 }
 
 // Forget implements replicator.Sink. Of the marks, only the generation and the templates of the keys stay. The next
-// generation must be above this one, even if another machine's clock gives it. States don't count in a later
-// generation. The cells' contributions stay known, so that the next fill can remove them.
+// generation must be above the stored one, even if its number comes from the clock of a different machine. States don't
+// count in a later generation. The cells' contributions stay known, so that the next fill can remove them.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	sources, err := s.Sources(ctx)
 	if err != nil {

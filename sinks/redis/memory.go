@@ -48,7 +48,7 @@ func (m *memory) recall(b *batch) {
 	}
 }
 
-// learn records the outcome for entities that were to be written.
+// learn remembers the records that were written, and how many of them were new. The entities in again were not written.
 func (m *memory) learn(b *batch, written []*entity, again map[*entity]bool) {
 	if b.cluster {
 		return

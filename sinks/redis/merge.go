@@ -64,8 +64,8 @@ func sortCells(view *replicator.View, cells []cellClaims) {
 	slices.SortFunc(cells, func(a, b cellClaims) int { return judge.Order(view, a.cell, b.cell) })
 }
 
-// merge merges cells' contributions to a key: each field comes from the first cell that has it. untouched are the
-// fields of which only the names are known: they stay as they are.
+// merge merges cells' contributions to a key: each field comes from the first cell that has it. untouched are the names
+// of fields whose values the record does not keep: these fields stay as they are.
 func merge(a *arena, t viewKey, names []string, cells []cellClaims) (merged row, exists bool, untouched []string) {
 	rows := make([]*row, 0, few)
 	for _, cell := range cells {

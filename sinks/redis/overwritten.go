@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// A key of another type than the view's belongs to another program, and is left alone. The exception: if the entity's
-// record says that it showed something there, the key is the view's and was overwritten by hand.
+// A key of another type than the view's belongs to another program, and is left alone. The exception: if the record
+// says that the key showed something of the entity, the key is the view's and was overwritten by hand.
 
-// wrongKey is a key of another type where something was to be shown, or a ranking whose sum would exceed a double.
+// wrongKey is a key that can't show a contribution: it has another type, or a ranking's sum would exceed a double.
 type wrongKey struct {
 	entity *entity
 	at     viewKey
 	found  string // the key's type, or the script's other reason
 }
 
-// settle removes the keys that are the view's own, each only once in a batch. It blocks the other keys, which can show
-// nothing of the view. The entities must be decided again.
+// settle removes those wrong keys that are the view's own, each only once in a batch. It blocks the other wrong keys:
+// they can show nothing of the entity. The entities must be decided again.
 func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 	for _, w := range wrong {
 		if strings.HasPrefix(w.found, sumBeyond) {

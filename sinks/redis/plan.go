@@ -46,7 +46,7 @@ type plan struct {
 type change struct {
 	viewKey
 	strict bool // the change adds something: another type at the key is an error
-	stays  bool // another view, which has replaced this one, shows what would be removed
+	stays  bool // another view shows what the change would remove: see claimedByOthers
 	goes   goes
 	fields int // of a hash: the number of fields to set
 	args   []string
@@ -65,7 +65,7 @@ type move struct {
 // errNewer means that another process has begun a later generation of the view.
 var errNewer = errors.New("another replicator has forgotten or redefined the view since this one opened it")
 
-// newerError is errNewer, with the generation that a record has.
+// newerError is errNewer, with the view and the later generation that a record has.
 type newerError struct {
 	k          *keeper
 	generation uint64
@@ -245,7 +245,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	return nil
 }
 
-// fellows returns the record's states of the same cell at other sources.
+// fellows returns what the record knows of the same cell at other sources, and the parts of the record that say so.
 func (e *entity) fellows(r *record, c replicator.Cell, k *keeper) (fellows []judge.Fellow, records []*viewRecord) {
 	for i, source := range k.fellows {
 		v := r.find(c, k.ids[i+1])
@@ -262,7 +262,8 @@ func (e *entity) fellows(r *record, c replicator.Cell, k *keeper) (fellows []jud
 	return fellows, records
 }
 
-// promote makes the view show the waiting claims of another source's cell, or nothing if they can't be held.
+// promote makes the view show the waiting claims of another source's cell, or nothing if barren: the view can't hold
+// the claims.
 func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord, barren bool) error {
 	text, _, _ := waited.waits()
 	m := move{k: k, id: waited.id, cell: c, rewrite: true}
@@ -295,7 +296,7 @@ func (e *entity) block(k viewKey, found string) {
 	e.blocked[k] = found
 }
 
-// blocks returns why claims can't be held, if one is at a blocked key.
+// blocks returns why claims can't be held: one of them is at a blocked key. It returns nil if none is.
 func (e *entity) blocks(k *keeper, claims []claim) error {
 	if len(e.blocked) == 0 {
 		return nil

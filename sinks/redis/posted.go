@@ -12,9 +12,9 @@ import (
 	"replicator/sinks/judge"
 )
 
-// In a cluster, all contributions to a key are stored beside it, in its slot. So one script can add up the
-// contributions and correct the sums of the key, at one moment and without an audit. isPosted and posts.go compare the
-// contributions with the records. The script blocks the node while it reads all contributions to one key.
+// In a cluster, all contributions to a key are stored in a hash in the same slot (the key's posts). So one script can
+// add up the contributions and correct the sums of the key, at one moment and without an audit. isPosted and posts.go
+// compare the contributions with the records. The script blocks the node while it reads all contributions to one key.
 
 //go:embed posted.lua
 var postedSource string
@@ -52,7 +52,7 @@ func (t *Target) comparePosted(ctx context.Context, kind byte, keys []string, me
 	return slices.DeleteFunc(wrong, func(s replicator.Stray) bool { return s.Kind == "" }), nil
 }
 
-// strayPosted finds sums that are stored beside keys of a view without contributions.
+// strayPosted finds sums that are stored beside those keys of a view to which no entity contributes.
 func (t *Target) strayPosted(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -101,7 +101,7 @@ func (t *Target) unposted(ctx context.Context, keys []string) ([]string, error) 
 	return without, nil
 }
 
-// tidyPosted corrects the sums at some places.
+// tidyPosted corrects the sums at the keys in list, and returns how many were wrong.
 func (t *Target) tidyPosted(ctx context.Context, view int, list []sumAt) (mended int, err error) {
 	var keys []string
 	for _, at := range list {
@@ -113,8 +113,8 @@ func (t *Target) tidyPosted(ctx context.Context, view int, list []sumAt) (mended
 	return len(wrong), err
 }
 
-// mendPosted removes foreign data beside the keys of pending changes, and recomputes their sums from the contributions.
-// If the contributions themselves were overwritten, that counts as evicted.
+// mendPosted removes foreign data beside the keys of pending changes, and recomputes the keys' sums from the
+// contributions. If the contributions themselves were overwritten, that counts as evicted.
 func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool, err error) {
 	for _, e := range written {
 		for i := range e.plan.record.pending {
@@ -139,7 +139,7 @@ func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool
 	return mended, nil
 }
 
-// isPosted queues the query whether the entity has a post at a spot's key.
+// isPosted queues the query whether the entity has a post at the key of a spot (a key, or a member of a key).
 func (c *comparison) isPosted(ctx context.Context, p redis.Pipeliner, s *spot) {
 	if counts(c.k.kind) {
 		s.posted = p.HExists(ctx, postKey(s.claim.key), string(c.k.shows)+recordKey(c.text))

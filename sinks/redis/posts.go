@@ -26,7 +26,7 @@ type post struct {
 	held     string  // the stored form of the post
 }
 
-// who identifies the entity and the view in the posts.
+// who returns the post's field in the hash of posts, which identifies the view and the entity.
 func (p *post) who() string { return string(p.pending.id) + p.entity.key }
 
 // recall removes, in a cluster, contributions to the target's views that no record has any more.

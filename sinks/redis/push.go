@@ -130,8 +130,8 @@ func (s *Sink) swapRecords(ctx context.Context, b *batch, entities []*entity, ag
 	return nil
 }
 
-// pushAll writes pending changes to their keys: first the changes that add something, then the changes that remove
-// everything. The function some selects the changes.
+// pushAll writes the pending changes for which the function `some` returns true to their keys: first the changes that
+// add something, then the changes that remove everything.
 func (s *Sink) pushAll(
 	ctx context.Context, b *batch, entities []*entity, some func(*pending) bool, again map[*entity]bool,
 ) error {

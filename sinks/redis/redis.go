@@ -20,7 +20,7 @@ type Sink struct {
 	name    string
 	user    string // the user in the configuration
 	cluster bool
-	tags    []string // the tags of the marks' copies in a cluster
+	tags    []string // in a cluster: the hash tags that spread the marks' copies over the slots
 	log     *slog.Logger
 	rdb     redis.UniversalClient
 	links   *links

@@ -21,7 +21,7 @@ func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell
 	return nil, "", nil
 }
 
-// candidate is one item that a key shows.
+// candidate is one item that a key shows, and that may be an orphan.
 type candidate struct {
 	key      string
 	member   string   // the member, in a set or a ranking
@@ -73,9 +73,9 @@ func (t *Target) Strays(
 	return strays, next, err
 }
 
-// The prefixes of the places where a search continues. On one server, the sums come before the keys, because a key
-// without its sum would count as an orphan. In a cluster, the keys come first, then the posts, and then sums without
-// contributions.
+// The prefixes of the cursors at which a search continues. On one server, the sums come before the keys, because a key
+// without its sum would count as an orphan. In a cluster, the keys come first, then the posts (contributions as stored
+// beside the keys), and then sums without contributions.
 const (
 	inKeys  = "keys "
 	inPosts = "posts "
@@ -188,7 +188,8 @@ type transactional interface {
 	TxPipelined(ctx context.Context, fn func(redis.Pipeliner) error) ([]redis.Cmder, error)
 }
 
-// isStray examines one candidate in one transaction, because scripts change contents and claims together.
+// isStray reports whether a candidate is an orphan. It asks in one transaction, because scripts change contents and
+// claims together.
 func (s *search) isStray(ctx context.Context, client transactional, c candidate) (bool, error) {
 	var found probe
 	_, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
@@ -201,7 +202,8 @@ func (s *search) isStray(ctx context.Context, client transactional, c candidate)
 	return found.stray(ctx, s.sink)
 }
 
-// claimKeys returns the keys that show who claims a candidate. In a cluster, these keys are in the candidate's slot.
+// claimKeys returns the sink's keys that tell whether a cell claims a candidate. In a cluster, they are in the
+// candidate's slot.
 func (s *search) claimKeys(c candidate) []string {
 	if other := beside(s.k.kind, c.key); other != "" {
 		return []string{other}

@@ -104,7 +104,7 @@ type wrongSum struct {
 type sums struct {
 	*Target
 	k        *keeper
-	from, to uint64           // the range of places (sumAt.place) that are added up
+	from, to uint64           // the sums whose hash (sumAt.place) is in this range are added up
 	only     map[sumAt]bool   // the sums to add up; nil: all in the range
 	most     int64            // how many bytes the sums may take
 	size     int64            // about how many bytes the sums take
@@ -139,7 +139,7 @@ func (s *sums) at(a sumAt) *tally {
 	return s.of[a]
 }
 
-// narrow leaves out all places above to.
+// narrow leaves out the sums whose place (a hash) is above to.
 func (s *sums) narrow(to uint64) {
 	s.to = to
 	maps.DeleteFunc(s.of, func(a sumAt, _ *tally) bool {
@@ -182,7 +182,7 @@ func (s *sums) add(key string, r *record) (counts bool, err error) {
 	return counts, nil
 }
 
-// isOurs reports whether the view owns a key that the view with id claims.
+// isOurs reports whether the sums of a key are the view's. id is the view through which a record claims the key.
 func (s *sums) isOurs(id viewID, key string) bool {
 	if slices.Contains(s.k.ids, id) {
 		return true
@@ -227,7 +227,7 @@ func (t *Target) straySums(ctx context.Context, view int, after string) ([]repli
 }
 
 // doubtful returns sums that differ from the records. They may still be right, because records change meanwhile. It
-// also returns the place up to which it searched.
+// also returns the place (sumAt.place) up to which it searched.
 func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt, uint64, error) {
 	s := t.sums(k, from)
 	err := t.eachRecord(ctx, func(key string, r *record) error {
