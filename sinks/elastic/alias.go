@@ -70,8 +70,8 @@ func (i indexInfo) filters(alias string) bool {
 	return err == nil && reflect.DeepEqual(plain(has.Filter), plain(filter()))
 }
 
-// plain decodes an object. Elasticsearch returns filters with different spaces and in a different order, so their texts
-// can't be compared.
+// plain returns an object as if it had been decoded from JSON. It makes filters comparable: Elasticsearch returns them
+// with different spaces and in a different order, so their texts can't be compared.
 func plain(o object) (value any) {
 	text, err := json.Marshal(o)
 	if err == nil {
@@ -95,8 +95,8 @@ func numberOf(alias, index string) int {
 }
 
 // mendAlias repairs a view's alias that lost its filter or leads to further indexes of this program. Scripts, restores
-// and templates do that. Readers would then see deleted cells and the marks. If the alias is missing, mendAlias clears
-// generation.shown, and Mark adds the alias again.
+// and templates can cause that, and readers would then see deleted cells and the marks. If the alias is missing,
+// mendAlias clears generation.shown, and Mark adds the alias again.
 func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {
 	found, err := s.behind(ctx, k.alias)
 	if err != nil {

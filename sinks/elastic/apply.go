@@ -25,15 +25,15 @@ type batch struct {
 // change is what one value of an op does to one document.
 type change struct {
 	op, value int
-	slot      slot  // the cell's new slot, without the state
+	slot      slot  // what the document is to hold about the cell, without the state
 	bad       error // why the cell's contribution can't be stored
 	applied   bool  // whether the change applies, judged by what is known of the document
 }
 
 // Apply implements replicator.Target. It reads each document, judges it, and writes it back on the condition that no
-// other writer changed it in between. A document that fails on that condition goes through another round. Documents
-// that are probably new are created without reading them first. Documents written lately are judged by what was
-// written. The same condition guards both, so both are exact.
+// other writer changed it in between. A document that fails on that condition goes through another round. Two kinds of
+// documents are not read first: probably new ones are created, and those written lately are judged by what was written.
+// Their writes have the same condition, so a wrong guess does no harm.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (applied replicator.Applied, err error) {
 	err = t.throughGates(ctx, func() (err error) {
 		applied, err = t.apply(ctx, ops)
@@ -238,7 +238,7 @@ func (b *batch) decide(d *document) error {
 	return nil
 }
 
-// fellows returns the slots in which a document holds the same cell from other sources.
+// fellows returns what a document holds about the same cell at other sources, and the slots that hold it.
 func (t *Target) fellows(stands contents, own *slot) (fellows []judge.Fellow, slots []*slot) {
 	if len(t.nearby) == 0 {
 		return nil, nil

@@ -56,7 +56,7 @@ type document struct {
 	written bool
 }
 
-// read reads documents in real time, not as of the last refresh, which would cost as much. It reads small documents
+// read reads documents in real time. To read them as of the last refresh would cost as much. It reads small documents
 // whole, and of large ones only the state. Three quarters of the server's cost of a read (some 25 µs per document) is
 // that Lucene unpacks the block of the source, no matter what part is requested. For small documents, extracting the
 // state then costs twice as much as sending the rest. Merged documents are always read whole, because Elasticsearch

@@ -97,7 +97,8 @@ func newClient(c Config) (*client, error) {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// call sends a request, and decodes the answer into the value that into points to. nil: the answer is ignored.
+// call sends a request, and decodes the answer into the value that into points to. If into is nil, it ignores the
+// answer.
 func (c *client) call(ctx context.Context, request esapi.Request, into any) error {
 	answer, err := c.send(ctx, request)
 	if err != nil || into == nil {

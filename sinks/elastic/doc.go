@@ -17,8 +17,9 @@
 // Settings.Index is an alias. It leads to an index that the program makes, INDEX-r1, with the mapping and the settings
 // of the view's files. Each document has the object _replicator, with the state of each cell under its name
 // (TABLE.COLUMN, and @SOURCE for a shard): its key (k), version (v), order (o), as-of (a), and whether it is a dead
-// letter (d). If several cells may share a document, it also holds the fields that the cell contributes (f). Only one
-// part of it is indexed: whether the document is hidden. The state of a deleted cell stays for a while. The alias's
+// letter (d). If several cells may share a document, the state also holds the fields that the cell contributes (f),
+// whether it waits until another source's row is deleted (w), and whether it then can't be stored (b). Only one part of
+// _replicator is indexed: whether the document is hidden. The state of a deleted cell stays for a while. The alias's
 // filter hides documents without a contribution. (GET INDEX/_doc/ID applies no filter and finds them.)
 //
 // The document replicator:marks in each index holds the view's marks. Removing, emptying or restoring the index also
@@ -31,9 +32,9 @@
 // Documents are read by id (in real time, not as of the last refresh), judged, and written on the condition that they
 // have not changed since (if_seq_no and if_primary_term, or create). A document that fails on that condition goes
 // through another round. If most documents were new lately, they are created without reading them. A document that this
-// target wrote lately is judged from memory. The same condition guards both, so both are exact. External versions are
-// not used. They compare one number, so they can't tell two rows of one version apart, and they can't keep the as-of of
-// a re-read when a later put replaces the document.
+// target wrote lately is judged from memory. Both kinds of writes have the same condition, so a wrong guess does no
+// harm. External versions are not used. They compare one number, so they can't tell two rows of one version apart, and
+// they can't keep the as-of of a re-read when a later put replaces the document.
 //
 // Every item's status is checked. Items that the server had no room for (429, 5xx) are sent again a few times. A
 // request that is too large is split. A refused document (400) is written again without the contribution of the cell
@@ -41,7 +42,7 @@
 //
 // # Generations
 //
-// A view that is opened with another definition, or after Forget, gets the next index (INDEX-r2), which is empty. The
+// A view that is opened with a new definition, or after Forget, gets the next index (INDEX-r2), which is empty. The
 // alias shows the old index, which gets no more writes, until every source has filled the view. Then one request moves
 // the alias, and the old index is removed a little later. A rebuild (Shadowing) fills the next index beside the live
 // one, which is kept up to date meanwhile. Swap moves the aliases of all rebuilt views in one request.
@@ -50,7 +51,7 @@
 //
 // Deleted cells below a horizon are forgotten, and a document without any other cell is removed. The horizons are
 // stored with the marks. A request that was judged earlier could create a removed document again. To prevent that, the
-// write alias gets another name first (gate).
+// write alias gets a new name first (gate).
 //
 // # Failure
 //

@@ -32,8 +32,9 @@ type keeper struct {
 	place      int // the view's index in Target.views
 	alias      string
 	generation *generation
+	// gate is the alias that the view's writes go to, and the horizon that they are judged by.
 	gate       atomic.Pointer[gate]
-	moved      int64    // the horizon for which the gate was last moved
+	moved      int64    // the horizon for which the gate was last replaced
 	forgets    int64    // cells may be forgotten up to this horizon: no pending write was judged by a lower horizon
 	merged     bool     // several cells may share a document; so documents also keep the fields of each cell
 	names      [][]byte // the fields' names, quoted, with a colon
@@ -91,7 +92,8 @@ func (s *slot) field(i int) []byte {
 	return s.fields[i]
 }
 
-// contents are the cells of a document. Before a write they are sorted in merge order.
+// contents are the cells of a document. Before a write they are sorted in merge order: a field's value comes from the
+// first cell that has the field.
 type contents []*slot
 
 // find returns the cell with this name, or nil.
@@ -123,8 +125,8 @@ func (c contents) with(s *slot) contents {
 	return append(c, s)
 }
 
-// sort puts cells into merge order. Cells of one key from several sources may have keys of different types, so they are
-// sorted by source name.
+// sort puts cells into merge order. It does not compare keys, because the same key may have different types at several
+// sources. Cells that differ only in their source are sorted by the source's name.
 func (k *keeper) sort(c contents) {
 	slices.SortFunc(c, func(a, b *slot) int {
 		_, first, _ := cellOf(a.name, "")
@@ -262,7 +264,7 @@ func (k *keeper) fieldsOf(values map[string]json.RawMessage) [][]byte {
 // two levels deeper.
 const maxDepth = 500
 
-// contribution converts an entry's fields. Its error says what can't be stored.
+// contribution converts an entry's fields to JSON texts. Its error says what can't be stored.
 func (k *keeper) contribution(e replicator.Entry) ([][]byte, error) {
 	fields := make([][]byte, len(e.Fields))
 	size := 0

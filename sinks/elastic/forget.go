@@ -12,9 +12,9 @@ import (
 
 var _ replicator.Forgetter = (*Target)(nil)
 
-// ForgetGone implements replicator.Forgetter. A walk first moves the gates, so that no write judged by a lower horizon
-// can arrive. Then it reads the documents, view by view: the hidden ones, or all documents of a merged view, because a
-// document that shows some cells may remember others that are gone.
+// ForgetGone implements replicator.Forgetter. It first replaces the gates (the aliases that writes go to), so that no
+// write judged by a lower horizon can arrive. Then it reads the documents, view by view: the hidden ones, or all
+// documents of a merged view, because a document that shows some cells may remember others that are gone.
 func (t *Target) ForgetGone(
 	ctx context.Context, horizon int64, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
@@ -55,9 +55,9 @@ func onlyHidden() object {
 	return query
 }
 
-// raiseHorizons raises the horizons of the views that are filled, and moves the gates. A view's horizon never passes
-// its mark. Each session moves each gate at least once, because the process that raised the horizon may have died
-// before it moved the gate.
+// raiseHorizons raises the horizons of the views that are filled, and replaces the gates. A view's horizon never passes
+// its mark. Each session replaces each gate at least once, because the process that raised the horizon may have died
+// before it replaced the gate.
 func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	registries, err := t.update(ctx, func(view int, r registry) error {
 		m, ok := r[t.source]

@@ -12,9 +12,10 @@ import (
 	"replicator/internal/pause"
 )
 
-// gate is the alias that a view's writes go to, and the horizon that they are judged by. The registry's horizon is
-// raised first. Then a new alias replaces the old one. Only then is anything below the horizon removed. So a write that
-// was judged by a lower horizon names an alias that no longer exists, and fails. The write is then judged again.
+// gate is the alias that a view's writes go to, and the horizon that they are judged by (deleted cells below that log
+// position may be forgotten). The registry's horizon is raised first. Then a new alias replaces the old one. Only then
+// is anything below the horizon removed. So a write that was judged by a lower horizon names an alias that no longer
+// exists, and fails. The write is then judged again.
 //
 // In Elasticsearch, a write can't depend on another document, and a removed document can be created again. The gate
 // makes such a create depend on the horizon.
@@ -23,7 +24,8 @@ type gate struct {
 	horizon int64 // horizon of the target's source; never falls
 }
 
-// goesOnIn sets the generation that a view is written to. Target.register sets the gate's horizon afterwards.
+// goesOnIn sets the generation (the index) that a view is written to. Target.register sets the gate's horizon
+// afterwards.
 func (k *keeper) goesOnIn(g *generation) {
 	k.generation = g
 	k.gate.Store(&gate{alias: g.write})

@@ -43,7 +43,7 @@ type generation struct {
 // alias returns the name that readers use for the index.
 func (g *generation) alias() string { return generationName.FindStringSubmatch(g.index)[1] }
 
-// holds reports whether the generation belongs to the view as defined for the source that made it.
+// holds reports whether the generation belongs to the view and was created with exactly the view's fingerprint.
 func (g *generation) holds(v *replicator.View) bool {
 	return g.belongs(v) && g.fingerprint == v.Fingerprint
 }
@@ -286,8 +286,8 @@ func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	return nil
 }
 
-// show moves the aliases of the generations instead to the generations show, in one request. After that, nothing can be
-// written to the old generations. They are removed a while later (see retired).
+// show lets aliases lead to the generations in show, and no longer to the replaced ones in instead, all in one request.
+// After that, nothing can be written to the replaced generations. They are removed a while later (see retired).
 func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	var actions []any
 	var names []string

@@ -47,7 +47,7 @@ func (d *document) refuse() (wait time.Duration, err error) {
 }
 
 // blame finds the cell whose contribution the index refused, and rejects that contribution. In a merged document it may
-// be a cell that did not change, because its field was hidden until now.
+// be a cell that did not change: its field was not shown until now, because another cell provided the field.
 func (d *document) blame(f *failure) error {
 	reason := error(f)
 	if f.Status == http.StatusRequestEntityTooLarge {

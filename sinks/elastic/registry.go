@@ -74,8 +74,8 @@ func parseRegistry(d *document) (registry, error) {
 	return doc.State.Cells.Marks, nil
 }
 
-// registry reads the marks of a generation. If another source's pipeline is just creating the index, it has no shard
-// for a moment.
+// registry reads the marks of a generation. It tries several times, because an index that another source's pipeline is
+// just creating has no shard for a moment.
 func (s *Sink) registry(ctx context.Context, g *generation) (registry, error) {
 	for tries := 1; ; tries++ {
 		d := registryOf(g)

@@ -59,7 +59,8 @@ func (r *retired) last() (last time.Time) {
 	return last
 }
 
-// retireSuperseded lists generations for removal that a process retired, but did not remove before it ended.
+// retireSuperseded puts those generations on the list for removal that no alias leads to: a process retired them, but
+// ended before it removed them.
 func (s *Sink) retireSuperseded(older []*generation) {
 	for _, g := range older {
 		if g.isRetired() {

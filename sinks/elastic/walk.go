@@ -56,8 +56,8 @@ func everything() object {
 }
 
 // Held implements replicator.Target. It skips documents that the program did not write (see Strays). It also skips a
-// deleted cell of this source if the document has the same entity from another source, because the entity has moved
-// there.
+// deleted cell of this source if the document has the same entity from another source, because the entity has moved to
+// that source.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.walk(ctx, view, filter(), after, limit, func(s *slot, all contents) bool {
 		return !s.gone() || !slices.ContainsFunc(t.others(t.kept[view], all), func(o *slot) bool { return !o.gone() })
