@@ -108,7 +108,8 @@ func (t *Target) moveGate(ctx context.Context, k *keeper, horizon int64) error {
 // writesPatience is how long to wait for pending writes. The cluster itself ends them after a minute.
 const writesPatience = 2 * time.Minute
 
-// writesEnd waits until all writes that are pending now have ended: they may have resolved an alias before it moved.
+// writesEnd waits until all writes that are pending now have ended: they may have resolved an alias before it was
+// replaced.
 func (c *client) writesEnd(ctx context.Context) error {
 	under, err := c.writes(ctx)
 	for late := time.Now().Add(writesPatience); err == nil && len(under) > 0; {

@@ -58,7 +58,7 @@ func (g *generation) belongs(v *replicator.View) bool {
 
 // takes reports whether a source can continue the view in the generation: the source's part has the same definition, or
 // does not exist yet. If the source's tables have changed, all sources start again in the next generation, because an
-// id may belong to another cell now.
+// id may belong to a different cell now.
 func (s *Sink) takes(ctx context.Context, g *generation, v *replicator.View, source string) (bool, error) {
 	if source == "" || !g.belongs(v) {
 		return g.holds(v), nil

@@ -35,7 +35,7 @@ const (
 type row struct {
 	fields []field
 	digest digest // the digest of the fields' names and values
-	kept   bool   // the values are kept in the record, because other cells are merged with them
+	kept   bool   // the record has the values, because the row is merged with other cells' rows, or waits (see waiting)
 	whole  bool   // the values are known; otherwise only the names are
 }
 

@@ -38,7 +38,7 @@ type Config struct {
 	// Feeds reports whether a source of that name feeds the sink now. nil: only Sources.Shards feed it.
 	Feeds func(source string) bool
 
-	Names  config.Names // for finding orphans in views; nil: orphans are not searched for
+	Names  config.Names // which keys a view can make, for finding orphans; nil: orphans are not searched for
 	Logger *slog.Logger // nil: nothing is logged
 }
 

@@ -84,8 +84,9 @@ func (t *Target) vacate(ctx context.Context) error {
 	return nil
 }
 
-// makeRoom removes contributions that would block those of the present views: contributions of another kind, which a
-// view had before, and contributions at keys that a view of another kind has now, as when views exchange their keys.
+// makeRoom removes contributions that would block those of the present views: contributions of a different kind that
+// their view had before, and contributions at keys that a view of a different kind can make now, as when views exchange
+// their keys.
 func (t *Target) makeRoom(ctx context.Context) error {
 	return t.takeBack(ctx, func(k *keeper, _ *cellRecord, v *viewRecord) (bool, error) {
 		claims, err := parseClaims(v.claims)

@@ -101,7 +101,8 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, c.note(err)
 }
 
-// note records that an answer is missing. A connection from before the last loss says nothing about later connections.
+// note records that an answer is missing. It counts no loss if one was counted since the connection was made, because
+// the connection says nothing about later ones.
 func (c *conn) note(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.links.lost.CompareAndSwap(c.at, c.at+1)

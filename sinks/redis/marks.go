@@ -32,7 +32,7 @@ type storedMark struct {
 	Former      bool   `json:"former,omitempty"`  // the view had earlier generations
 	Evicted     int64  `json:"evicted,omitempty"` // the servers' count of evictions that the pipeline was last told
 
-	Keys []string `json:"keys,omitempty"` // the templates of all keys that the view has had
+	Keys []string `json:"keys,omitempty"` // all key templates that the view has had
 	replicator.StoredStanding
 }
 
@@ -164,8 +164,8 @@ type newMark struct {
 	old, new *viewMark
 }
 
-// changeMarks replaces marks of a source in every copy, if they are still those that change was given. Otherwise it
-// calls change again. expected has the names of the servers that must answer: see swap.
+// changeMarks replaces marks of a source in every copy, if they are still those that the function `change` was given.
+// Otherwise it calls change again. expected has the names of the servers that must answer: see swap.
 func (s *Sink) changeMarks(ctx context.Context, source, expected string,
 	change func(known map[string]*viewMark) ([]newMark, error)) (markedOn, error) {
 	for range maxTries {
@@ -307,7 +307,7 @@ func (s *Sink) occupant(v *replicator.View, known map[string]*viewMark) string {
 	return ""
 }
 
-// occupied describes the problem that the view by left keys, and the fix.
+// occupied returns the message and the fix if the former view `by` left keys that an opened or checked view can make.
 func occupied(by string) (detail, fix string) {
 	return "view " + by + ", which is no longer in the configuration, left keys that this view can also make",
 		"stop the program, remove them with `replicator checkpoint forget " + by + " --data`, and start; or give this " +

@@ -15,7 +15,7 @@ import (
 	"replicator/internal/keytemplate"
 )
 
-// commandsOf are the commands that the scripts of a kind run on users' keys.
+// commandsOf has, by kind of claim, the commands that the scripts run on users' keys.
 var commandsOf = map[byte][][]string{
 	kindHash:    {{"HSET", "f", "v"}, {"HDEL", "f"}},
 	kindJSON:    {{"SET", "v"}, {"DEL"}},

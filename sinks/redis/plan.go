@@ -27,7 +27,7 @@ type entity struct {
 	next    string // the new record, in its stored form
 }
 
-// viewKey is a key as one view uses it.
+// viewKey is a key, the view that uses it, and the kind of the view's claims.
 type viewKey struct {
 	id   viewID
 	kind byte
@@ -83,7 +83,7 @@ type batch struct {
 	reclaim bool // see Target.reclaims
 
 	registry *registry // the registry that the batch is decided and written by
-	layouts  *layouts  // for parsing records
+	layouts  *layouts  // the known layouts, for parsing records
 	behind   bool      // the server's registry has changed since it was read
 	layout   []byte    // memory of lay, for reuse
 

@@ -146,7 +146,8 @@ func besideOf(own, prefix string) string {
 	return key[1:]
 }
 
-// posts returns the posts of the target's views, given the fields and values of a key's posts.
+// posts returns the posts of the target's views at a key, given fields of the key's hash of posts, each followed by its
+// value.
 func (t *Target) posts(key string, fields []string) (list []post) {
 	begin := recordKey("")
 	for i := 0; i+1 < len(fields); i += 2 {

@@ -50,7 +50,7 @@ type viewRecord struct {
 	claims     string // the cell's claims, in stored form
 }
 
-// dead reports whether the cell is a dead letter in the view: it then has a single claim, which says so.
+// dead reports whether the cell is a dead letter in the view: its first claim then says so.
 func (v *viewRecord) dead() bool { return v.claims != "" && v.claims[0] == kindDead }
 
 // contributes reports whether the view's keys show something of the cell.

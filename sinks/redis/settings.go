@@ -19,7 +19,7 @@ import (
 // Settings are the parts of a view's definition that only Redis sinks have. The names and the order of its JSON are
 // part of fingerprints: they never change.
 type Settings struct {
-	Unique bool          `json:"unique,omitempty"` // of an index: the key of each value holds one member
+	Unique bool          `json:"unique,omitempty"` // in an index, each value's key holds only one member
 	Expire time.Duration `json:"expire,omitempty"` // a key expires this long after its entity's last change; 0: never
 }
 
@@ -39,7 +39,7 @@ type Connection struct {
 	Login    config.Login
 }
 
-// Type is this type of sink.
+// Type describes Redis sinks to the configuration.
 func Type() config.SinkType {
 	key := config.Key{Name: "key", Example: config.TemplateExample}
 	fields := config.Key{Name: "fields", Example: config.FieldsExample}

@@ -296,7 +296,8 @@ func (p *probe) stray(ctx context.Context, s *Sink) (bool, error) {
 
 func anyView(viewID) bool { return true }
 
-// claimsKey reports whether some cell of the entity contributes to the key, through a view for which by returns true.
+// claimsKey reports whether some cell of the entity contributes to the key, through a view for which the function `by`
+// returns true.
 func (r *record) claimsKey(kind byte, key string, by func(viewID) bool) (bool, error) {
 	for _, c := range r.cells {
 		for _, v := range c.views {

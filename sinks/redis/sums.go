@@ -112,8 +112,8 @@ type sums struct {
 }
 
 const (
-	sumCost    = 300 // bytes that a sum takes besides its key and member
-	sumsAtOnce = 500 // sums that are computed together for one moment
+	sumCost    = 300 // the bytes that a sum takes besides its key and member
+	sumsAtOnce = 500 // the most sums that are computed together, as of one moment
 )
 
 func (t *Target) sums(k *keeper, from uint64) *sums {
