@@ -18,9 +18,10 @@
 // of the view's files. Each document has the object _replicator, with the state of each cell under its name
 // (TABLE.COLUMN, and @SOURCE for a shard): its key (k), version (v), order (o), as-of (a), and whether it is a dead
 // letter (d). If several cells may share a document, the state also holds the fields that the cell contributes (f),
-// whether it waits until another source's row is deleted (w), and whether it then can't be stored (b). Only one part of
-// _replicator is indexed: whether the document is hidden. The state of a deleted cell stays for a while. The alias's
-// filter hides documents without a contribution. (GET INDEX/_doc/ID applies no filter and finds them.)
+// whether it waits until another source's row is deleted (w), and whether a waiting cell's contribution can't be stored
+// (b). Only one part of _replicator is indexed: whether the document is hidden. The state of a deleted cell stays for a
+// while. The alias's filter hides documents without a contribution. (GET INDEX/_doc/ID applies no filter and finds
+// them.)
 //
 // The document replicator:marks in each index holds the view's marks. Removing, emptying or restoring the index also
 // affects the marks, and so Target.Mark notices the loss. Writes go through an alias with a random name,

@@ -37,7 +37,7 @@ type Config struct {
 	Views []*replicator.View
 
 	// Sources are the names of all sources that feed the views. A view that is filled again is shown once every source
-	// has filled it. Empty: once every source that has opened it by then has filled it.
+	// has filled it. If Sources is empty, only the sources that have opened the view by then count.
 	Sources []string
 
 	// Partitions returns the names of the partitions of all topics that feed the views. nil if an entity can't move

@@ -208,7 +208,7 @@ func (f *failure) classify() error {
 	return f
 }
 
-// Blocks that a request set, and not Elasticsearch itself: on one index, and on the whole cluster.
+// These match blocks that a user's request set, and not Elasticsearch itself: on one index, and on the whole cluster.
 var (
 	ofBlock = regexp.MustCompile(
 		`index \[([^\]]*)\] blocked by: \[[A-Z_]+/\d+/index (metadata|read-only|read|write) \(api\)`)

@@ -30,7 +30,7 @@ type generation struct {
 	shown       bool        // the alias shows the index
 	routed      bool        // the index's mapping requires a routing for each document
 	source      sourceField // the mapping's and settings' rules for _source
-	uuid        string      // distinguishes the index from another one with the same name
+	uuid        string      // distinguishes the index from a later one with the same name
 
 	// write is the alias that the sink writes to. Requests require an alias (require_alias). Otherwise, a write after
 	// the index was removed would make Elasticsearch create an empty index of that name, with a guessed mapping. The
@@ -226,7 +226,8 @@ func (s *Sink) openGeneration(ctx context.Context, k *keeper, source string) err
 	return errors.New("other replicators with different definitions of the view keep creating indexes for it")
 }
 
-// goOn prepares an existing generation for further writes.
+// goOn prepares an existing generation for further writes: if the view's alias leads to no index, it makes the alias
+// lead to this one.
 func (s *Sink) goOn(ctx context.Context, k *keeper, shown bool) error {
 	if shown {
 		return nil
@@ -234,7 +235,8 @@ func (s *Sink) goOn(ctx context.Context, k *keeper, shown bool) error {
 	return s.show(ctx, []*generation{k.generation}, nil) // another program removed the alias or its index
 }
 
-// nextNumber returns the number of the next index behind an alias. It skips names that other indexes have.
+// nextNumber returns the number of the next index behind an alias. It is above the number of every index with such a
+// name, even of an index that this program did not create.
 func (s *Sink) nextNumber(ctx context.Context, alias string) (int, error) {
 	found, err := s.describe(ctx, alias+"-r*")
 	if err != nil {
@@ -251,7 +253,7 @@ func (s *Sink) nextNumber(ctx context.Context, alias string) (int, error) {
 	return next, nil
 }
 
-// create makes the next generation. The alias shows the new generation at once, unless it shows another one.
+// create makes the next generation. The alias shows the new generation at once, unless it already shows an older one.
 func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	number, err := s.nextNumber(ctx, k.alias)
 	if err != nil {

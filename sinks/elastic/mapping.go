@@ -152,7 +152,7 @@ func unsearched() object { return object{"type": "object", "enabled": false} }
 // shortText is the longest column, in characters, whose texts are indexed only as a whole.
 const shortText = 32
 
-// ofColumn returns the mapping of a column's values. of summarizes the sampled values of a JSON column.
+// ofColumn returns the mapping of a column's values. The parameter `of` summarizes the sampled values of a JSON column.
 func ofColumn(declared string, of *seen.Values) object {
 	name, size, _ := strings.Cut(strings.ToLower(declared), "(")
 	name, _, _ = strings.Cut(name, " ")
