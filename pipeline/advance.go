@@ -10,7 +10,7 @@ import (
 	"replicator"
 )
 
-// urgency says which moves of the position are saved.
+// urgency says whether a call of advance only moves the position in memory, or also saves it.
 type urgency int
 
 const (

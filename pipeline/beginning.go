@@ -23,8 +23,8 @@ import (
 //     did and its store was restored from an older copy. The view continues with the later fill, which reads everything
 //     that c's fill would read.
 //   - The source is a partition of a Changelog. A partition moves between processes, each with its own store, so c may
-//     be old and m counts. During a fill c counts, because the fill reads the log from its beginning, while m's
-//     position does not move.
+//     be old and m counts. During a fill c counts, because the fill reads the log from the log's beginning, while m's
+//     position stays the same.
 //   - m belongs to an earlier fill than c. Nothing of c's fill is left in the sink, so c's fill scans its tables from
 //     the start.
 func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (replicator.Standing, error) {

@@ -19,6 +19,7 @@ type budget struct {
 	queue []*claim
 }
 
+// claim is a caller of take that waits for its bytes.
 type claim struct {
 	bytes   int64
 	granted chan struct{} // closed once the bytes are taken
@@ -57,8 +58,8 @@ func (b *budget) take(ctx context.Context, n int64) error {
 // nothing else is in flight. The caller holds b.mu.
 func (b *budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.window.bytes() }
 
-// merged records a number of a lane's latest changes (of), n of which merged with pending changes. The share of changes
-// that merge decides how many bytes in flight are useful.
+// merged records how many changes a lane received (of), and how many of these merged with pending changes (n). The
+// share of changes that merge decides how many bytes in flight are useful.
 func (b *budget) merged(n, of int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

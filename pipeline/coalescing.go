@@ -45,8 +45,8 @@ func (c *coalescing) took(bytes int64) {
 // bytes is the useful number of bytes in flight.
 func (c *coalescing) bytes() int64 { return min(c.total, c.changes*c.mean) }
 
-// merged records a number of changes (of), n of which merged with pending changes. After enough changes, merged decides
-// again how many changes may be in flight.
+// merged records how many changes arrived (of), and how many of these merged with pending changes (n). After enough
+// changes, merged decides again how many changes may be in flight.
 func (c *coalescing) merged(n, of int) {
 	c.joined, c.seen = c.joined+n, c.seen+of
 	if c.seen < judged {

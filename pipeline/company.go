@@ -10,8 +10,8 @@ import (
 )
 
 // company records whether another program also maintains this pipeline's views. Views stay correct with any number of
-// writers, but several are rarely intended. The two programs recognize each other by their marks in the sink, so
-// neither notices the other while the source writes nothing.
+// writers, but several are rarely intended. Each program recognizes the other by the other's marks in the sink. While
+// the source writes nothing, there are no new marks, so neither notices the other.
 type company struct {
 	mu  sync.Mutex
 	met map[string][2]time.Time // by view: when the last two marks of another program were seen
@@ -48,7 +48,7 @@ func (c *company) any(views viewSet) bool {
 	return slices.ContainsFunc(views, func(v *replicator.View) bool { return c.has(v.Name) })
 }
 
-// pace is the time until the next mark. If another program maintains the views, too, the time varies. If both programs
+// pace is the time until the next mark. If another program also maintains the views, the time varies. If both programs
 // marked in step, one program would always be first, and would never see the other's mark.
 func (s *saver) pace() time.Duration {
 	if !s.company.any(s.views) {

@@ -65,8 +65,8 @@ func (c *composition) launchAt(checkpoints []replicator.Checkpoint) error {
 	return err
 }
 
-// behind returns the views that begin before the farthest position of all views. The returned views disagree with the
-// farthest view until the run has passed the farthest position.
+// behind returns the views that begin at a lower position than the view with the highest one. Until the run has passed
+// the highest position, the returned views may show older contents than that view.
 func behind(views viewSet, at []replicator.Checkpoint) (late viewSet) {
 	farthest := slices.MaxFunc(at, func(a, b replicator.Checkpoint) int {
 		return cmp.Compare(a.Position.Order, b.Position.Order)
@@ -133,8 +133,8 @@ func (c *composition) goOn(old *run, views viewSet, from []replicator.Checkpoint
 	return err
 }
 
-// follow splits the rebuilds of an ended run among the runs that replace it. If none of these runs has a view, the view
-// is no longer rebuilt, but its checkpoint keeps the progress of the fill.
+// follow splits the rebuilds of an ended run among the runs that replace it. A view that is in none of these runs is no
+// longer rebuilt, but its checkpoint keeps the progress of the fill.
 func (c *composition) follow(old *run, by ...*run) {
 	for _, whole := range c.rebuilds.all() {
 		if whole.run != old || whole.unsettled != nil {
@@ -173,7 +173,7 @@ func (c *composition) takeOut(ctx context.Context, views []*replicator.View) ([]
 }
 
 // part ends runs in which only some views failed, and runs each group of their views separately. The failed views are
-// retried until the operator acts, and join the others when they have caught up.
+// retried, and join the others when they have caught up.
 func (c *composition) part(ctx context.Context) error {
 	for _, r := range c.runs.all() {
 		groups := r.parts()
@@ -217,8 +217,9 @@ func (r *run) ready() bool {
 	return known && lag < joinable
 }
 
-// join merges two runs that have caught up into one, if there are two such runs. Shadows join like other views: a
-// shadow that runs with the live views agrees with them when it is swapped in.
+// join merges two runs that have caught up into one, if there are two such runs. Shadows (the second copies of views
+// that rebuilds fill) join like other views: a shadow that runs with the live views agrees with them when it is swapped
+// in.
 func (c *composition) join(ctx context.Context) error {
 	ready := slices.DeleteFunc(c.runs.all(), func(r *run) bool { return !r.ready() })
 	if len(ready) < 2 {

@@ -56,8 +56,8 @@ type Config struct {
 	LastShown map[string]time.Time
 }
 
-// Repair makes the pipeline continue if rows change and the log doesn't list the changes. The affected views are
-// compared with the source and repaired.
+// Repair is a value of OnUnlogged. If rows change and the log doesn't list the changes, the pipeline continues, and the
+// affected views are compared with the source and repaired.
 const Repair = "repair"
 
 func (c *Config) setDefaults() {
@@ -91,7 +91,8 @@ func (c *Config) view(name string) *replicator.View {
 	return nil
 }
 
-// inOrder returns views in the configuration's order, shadows last.
+// inOrder returns views in the configuration's order. Shadows (the second copies of views that rebuilds fill) come
+// last.
 func (c *Config) inOrder(views viewSet) viewSet {
 	place := func(v *replicator.View) int {
 		if i := slices.Index(c.Views, v); i >= 0 {
@@ -131,8 +132,8 @@ func (c *Config) logRecovery(since time.Time, views viewSet) {
 // ofSink adds the sink's name to an error.
 func (c *Config) ofSink(err error) error { return fmt.Errorf("sink %s: %w", c.Name, err) }
 
-// swaps reports whether rebuilt views can be swapped in. A source with a name is one of several that fill the same
-// target, so a shadow that it filled would lack the rows of the other sources.
+// swaps reports whether a rebuild can fill a shadow and swap it in. A source with a name is one of several that fill
+// the same target, so a shadow that it filled would lack the rows of the other sources.
 func (c *Config) swaps() bool {
 	_, ok := c.Sink.(replicator.Shadower)
 	return ok && c.Source.Name() == ""

@@ -10,9 +10,9 @@ import (
 	"replicator"
 )
 
-// definitions reads and sets the fingerprints of a pipeline's views. A fingerprint includes the definitions of the
-// view's tables. It is stored in the View, and changes only while no run has the view. The mutex is for other
-// goroutines, which show fingerprints at any time.
+// definitions reads and sets the fingerprints of a pipeline's views. A fingerprint identifies the definition of a view,
+// including the definitions of the view's tables. It is stored in the View, and changes only while no run has the view.
+// The mutex is for other goroutines, which show fingerprints at any time.
 type definitions struct {
 	cfg *Config
 	mu  sync.Mutex

@@ -20,7 +20,8 @@
 //
 //   - The supervisor belongs to the goroutine of Pipeline.Run. With its parts it starts, ends, splits and joins runs
 //     (composition) and carries out rebuilds (due, rebuilder, swapper). Requests of other goroutines (Pause, Rebuild,
-//     …) are queued. Shadows that have caught up join the run of the live views before they are swapped in.
+//     …) are queued. A rebuild fills a shadow, which is a second copy of the view. A shadow that has caught up joins
+//     the run of the live views, and is then swapped in.
 //   - Data shared by all goroutines of a pipeline (runs, rebuilds, stopped, shown, …) is guarded by its own mutexes.
 //   - A run is a set of views that share a reader. Its goroutine opens one session after another until the run is
 //     ended. Its progress outlives sessions.

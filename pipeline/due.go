@@ -90,8 +90,9 @@ func (d *due) rebuild(ctx context.Context, views []string) map[string]error {
 	return refused
 }
 
-// resume continues rebuilds that a crash or a stop interrupted. If a shadow has a checkpoint and no mark, it was
-// swapped in before its checkpoint could be removed. Then resume completes the swap.
+// resume continues rebuilds that a crash or a stop interrupted. If a shadow (a view's second copy, which a rebuild
+// fills) has a checkpoint and no mark, the sink has swapped it in, and the program ended before it could remove the
+// checkpoint. Then resume completes the swap.
 func (d *due) resume(ctx context.Context) error {
 	shadower, ok := d.cfg.Sink.(replicator.Shadower)
 	if !ok {
@@ -139,7 +140,8 @@ func (d *due) resume(ctx context.Context) error {
 	return nil
 }
 
-// dropLeft drops the dead letters of shadows without a checkpoint, after a crash during inherit or forgetShadow.
+// dropLeft drops the dead letters of shadows without a checkpoint. A crash during inherit or forgetShadow leaves such
+// letters behind.
 func (d *due) dropLeft(ctx context.Context, saved []replicator.Checkpoint) error {
 	if !d.cfg.swaps() {
 		return nil
@@ -161,8 +163,8 @@ func (d *due) dropLeft(ctx context.Context, saved []replicator.Checkpoint) error
 	return nil
 }
 
-// findRedefined schedules the rebuild of views whose tables were redefined while the views ran, if on_change says so.
-// The other redefined views stay failed until the operator acts.
+// findRedefined schedules the rebuild of views whose tables were redefined while the views ran, if the views' on_change
+// is rebuild. The other redefined views stay failed until the operator acts.
 func (d *due) findRedefined(ctx context.Context) {
 	var candidates []*replicator.View
 	for _, r := range d.runs.all() {

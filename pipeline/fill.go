@@ -10,9 +10,9 @@ import (
 	"replicator"
 )
 
-// filler scans the tables of views that are being filled, while the tail continues. It puts each row at the log
-// position before the row's chunk was read, so that State.Next takes the tail's later changes as newer. Only one
-// goroutine uses it.
+// filler scans the tables of views that are being filled, while the tail continues. It applies each row as a change at
+// the log position from before the row's chunk was read, so State.Next takes the tail's later changes as newer. Only
+// one goroutine uses it.
 type filler struct {
 	*group
 	reader  replicator.Reader
@@ -66,7 +66,8 @@ func (f *filler) reachStart(ctx context.Context) error {
 	return nil
 }
 
-// replayed records the progress of a fill that reads the log up to a position.
+// replayed records the progress of a fill from a Changelog, which reads the log up to a position (to). For other
+// sources it does nothing.
 func (f *filler) replayed(to int64) {
 	tables := slices.Sorted(maps.Keys(f.progress.current().Fill))
 	if low := f.intake.lanes.low(); f.cfg.changelog() != nil && len(tables) > 0 {
@@ -91,8 +92,8 @@ func (f *filler) mostRows() int {
 	return chunkRows
 }
 
-// scan puts all rows of a table, chunk by chunk, from the saved progress on. The lanes apply a chunk while scan reads
-// the next chunk. The progress includes only chunks that are applied.
+// scan hands the rows of a table to the lanes, chunk by chunk, beginning after the saved progress. The lanes apply a
+// chunk while scan reads the next chunk. The progress includes only chunks that are applied.
 func (f *filler) scan(ctx context.Context, table string) error {
 	columns := f.views.columns(table)
 	progress := f.progress.current().Fill[table]
@@ -164,9 +165,10 @@ func (f *filler) chunk(ctx context.Context, table string, columns []string, afte
 }
 
 // puttable returns the rows of a chunk that can be applied at the chunk's log position Low. If rows have a version
-// column, it returns all rows. If log positions are the versions, a row that changed while the chunk was read may be
-// newer than Low, and the tail would then set it back. So puttable waits until the tail has passed High, and leaves out
-// rows that the tail touched, because the tail applies them.
+// column, it returns all rows. If log positions are the versions, a scanned row has the version Low, even if the row
+// changed after Low and before it was read. The tail's changes of that row would count as newer than the scanned row,
+// even if they are older. So puttable waits until the tail has passed High, and leaves out rows that the tail touched,
+// because the tail applies them.
 func (f *filler) puttable(ctx context.Context, chunk replicator.Chunk) ([]*replicator.Row, error) {
 	cells := map[replicator.Cell]bool{}
 	for _, r := range chunk.Rows {

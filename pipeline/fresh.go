@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// fresh holds the time at which a search of the target began that found no cell of this source. The time is zero if the
-// search found a cell or was given up.
+// fresh says whether the target is fresh: before the fill, a search of the target found no cell of this source. since
+// is when that search began. It is zero if the target is not fresh, or if the search was given up.
 //
-// A fresh target needs no sweep after a fill from a Changelog. This session read the record of every row that the
-// target shows. It also read the records that delete rows, unless the log had already dropped them (see
-// Changelog.Remembers). A sweep would read everything in the target and the whole log, for each of the logs that fill
-// it, and find nothing.
+// A fresh target needs no sweep (see sweeper) after a fill from a Changelog. This session read the record of every row
+// that the target shows. It also read the records that delete rows. isFresh checks that the log had not dropped any of
+// these before (see Changelog.Remembers). A sweep would read everything in the target and the whole log, for each of
+// the logs that fill it, and find nothing.
 //
 // A sweep is still needed after:
 //   - a fill that an earlier session began, in any process: the target holds the rows that the session applied;
@@ -33,7 +33,7 @@ type Starters struct {
 	all  chan struct{}
 }
 
-// NewStarters returns n starters.
+// NewStarters returns the Starters of n pipelines.
 func NewStarters(n int) *Starters {
 	s := &Starters{all: make(chan struct{})}
 	s.left.Store(int64(n))
@@ -79,8 +79,8 @@ func (s *sweeper) begin(ctx context.Context) error {
 	return err
 }
 
-// search searches the target for cells of this source. If there are none, it sets fresh to the time when the search
-// began. If it finds a cell, it sets nothing.
+// search searches the target for cells of this source. If there are none, it sets fresh.since to the time when the
+// search began.
 func (s *sweeper) search(ctx context.Context) error {
 	began, after := time.Now(), ""
 	for range freshPages {

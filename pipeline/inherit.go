@@ -7,9 +7,9 @@ import (
 	"replicator"
 )
 
-// inherit makes the dead letters of a view's shadow the view's own, and then removes the shadow's checkpoint. While the
-// checkpoint exists, inherit can be repeated from the start. The shadow's letters are dropped last. If a crash comes
-// before that, the next start drops them.
+// inherit makes the dead letters of a view's shadow (the second copy that a rebuild filled) the view's own, and then
+// removes the shadow's checkpoint. While the checkpoint exists, inherit can be repeated from the start. The shadow's
+// letters are dropped last. If a crash comes before that, the next start drops them.
 func inherit(ctx context.Context, store replicator.Store, v *replicator.View) error {
 	shadow := v.Name + replicator.ShadowSuffix
 	obsolete, err := takeLetters(ctx, store, v, shadow)

@@ -10,11 +10,12 @@ import (
 	"replicator"
 )
 
-// An epoch is a number that grows when a source moves to another server or begins another log. It exists once the sink
-// has registered it: see replicator.EpochOf. A session begins in the highest epoch that memory, the store and the sink
-// know. Before it applies anything, it marks its reader's start position, in the reader's epoch. A mark fails if the
-// sink's mark has another epoch (replicator.Overtaken), and the failure ends the session. Changes of a lower epoch are
-// stale in the sink. But nothing was saved since the previous mark, so those changes are read again, in the new epoch.
+// The epoch of a position is a number that grows when the source moves to a different server or begins a new log. An
+// epoch counts once the sink has registered it: see replicator.EpochOf. A session begins in the highest epoch that
+// memory, the store and the sink know. Before it applies anything, it marks its reader's start position, in the
+// reader's epoch. A mark fails if the sink's mark has a different epoch (replicator.Overtaken), and the failure ends
+// the session. Changes of a lower epoch are stale in the sink. But nothing was saved since the previous mark, so those
+// changes are read again, in the new epoch.
 //
 // Two replicators that read two servers would take a view from each other in turns, until no epochs are left. So the
 // replicator that was overtaken waits, and reports that it does. It takes over when the other one has ended. A
@@ -25,7 +26,7 @@ import (
 // standstill is the longest time that a running replicator's mark stays unchanged while its source has new changes.
 const standstill = idleMark + 10*time.Second
 
-// rival is another replicator that reads another server and has taken over a view.
+// rival is another replicator that reads a different server and has taken over a view.
 type rival struct {
 	told  *replicator.Overtaken // the error that ended the last session, with the lowest mark of the sink's parts
 	mark  replicator.Position   // the rival's mark when it was last read
@@ -42,13 +43,13 @@ func (s *shared) register(at replicator.Position) {
 	}
 }
 
-// above collects, before a session, marks that are above a run's views: in a higher epoch, or farther in the views'
-// epoch.
+// above collects the sink's marks that are ahead of the views' checkpoints, before a session begins. Such a mark has a
+// higher epoch, or a later position in the same epoch.
 type above struct {
 	*run
 	mark replicator.Position // the highest mark whose epoch is above the epoch of its view; zero: there is none
-	// ahead is the highest mark that is ahead of its view's checkpoint in the same epoch. At equal positions, a mark is
-	// ahead if the log was read farther beyond the mark. Then the store is older than the sink. Zero: there is none.
+	// ahead is the highest mark that is ahead of its view's checkpoint in the same epoch, because the store is older
+	// than the sink. A mark with the checkpoint's Order is ahead if its Token differs. Zero: there is none.
 	ahead     replicator.Position
 	overtaken []string // views of this process whose marks now have an epoch that this process never registered
 }
@@ -74,7 +75,8 @@ func (a *above) compare(c replicator.Checkpoint, m *replicator.Mark) {
 	}
 }
 
-// proofs are the marks that the source's log must contain, besides the views' positions.
+// proofs returns the marks that the source's log must contain, besides the views' positions. If the log lacks one, the
+// views show changes that the source has lost.
 func (a *above) proofs() []replicator.Position {
 	return slices.DeleteFunc([]replicator.Position{a.mark, a.ahead}, replicator.Position.IsZero)
 }

@@ -49,8 +49,8 @@ func (s *shared) runOf(view string) *run {
 	return nil
 }
 
-// main returns the run that other runs join: the healthy, filled run with the most live views (not shadows). It returns
-// nil if no run is healthy and filled.
+// main returns the run that other runs join: the healthy, filled run with the most live views. (Shadows, which rebuilds
+// fill, are not live.) It returns nil if no run is healthy and filled.
 func (s *shared) main() (main *run) {
 	most := 0
 	for _, r := range s.runs.all() {
@@ -118,9 +118,9 @@ func (p *Pipeline) Keeps(view string) bool { return p.view(view) != nil }
 type RebuildMode int
 
 const (
-	// BySwap fills a shadow while the live view is kept up to date, and swaps the shadow in when it has caught up. A
-	// view is rebuilt in place instead if several sources feed it, or if its table, key or index also holds other data
-	// (such as columns of another program).
+	// BySwap fills a shadow (a second copy of the view) while the live view is kept up to date, and swaps the shadow in
+	// when it has caught up. A view is rebuilt in place instead if several sources feed it, or if its table, key or
+	// index also holds other data (such as columns of another program).
 	BySwap RebuildMode = iota
 	// InPlace writes every row into the live view, whatever the sink's states say, and then re-reads cells that the
 	// fill did not confirm.
@@ -169,8 +169,8 @@ func (p *Pipeline) Resume(ctx context.Context, name string) error {
 }
 
 // Swapped returns the views that must be compared with the source, each with the log position of the reason. Examples
-// are a table that another one replaced, changes that the log does not list, and keys that the sink evicted. After the
-// comparison, the caller calls Compared. Views that don't run are left out.
+// are a table that a different table replaced, changes that the log does not list, and keys that the sink evicted.
+// After the comparison, the caller calls Compared. Views that don't run are left out.
 func (p *Pipeline) Swapped() map[string]int64 {
 	all := map[string]int64{}
 	for _, r := range p.runs.all() {

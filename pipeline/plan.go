@@ -19,7 +19,7 @@ const (
 	Refused                  // the view does not run
 )
 
-// Planned is what Run would do with a view.
+// Planned is what Run would do with a view: the Outcome, with details.
 type Planned struct {
 	Outcome
 	Filling    bool  // the view's incomplete fill continues

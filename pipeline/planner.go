@@ -19,7 +19,7 @@ import (
 type planner struct {
 	cfg         *Config
 	definitions *definitions
-	epoch       atomic.Int64 // the highest epoch of a fill
+	epoch       atomic.Int64 // the highest known epoch of a fill: see nextEpoch
 }
 
 // remembered is what the store and the sink know of the views of a source.
@@ -55,16 +55,17 @@ func (r *remembered) of(view string) (c *replicator.Checkpoint, m *replicator.Ma
 	return c, m
 }
 
-// rebuilding reports whether a shadow of a view's present definition is being filled. A shadow that has a checkpoint
-// and no mark doesn't count, because it was already swapped in.
+// rebuilding reports whether a rebuild fills a shadow (a second copy of the view) with the view's present definition. A
+// shadow that has a checkpoint and no mark doesn't count, because it was already swapped in.
 func (r *remembered) rebuilding(v *replicator.View) bool {
 	c, m := r.of(v.Name + replicator.ShadowSuffix)
 	return c != nil && m != nil && replicator.SameDefinition(c.Fingerprint, v.Fingerprint)
 }
 
-// keptFrom returns a source that fed the view and has since been removed from the configuration. If the sink was asked,
-// it must have that source's mark of the view. In addition, the mark must have the view's definition, or the store must
-// know the source. Otherwise the mark may belong to another program's view of the same name.
+// keptFrom returns a source that fed the view and has since been removed from the configuration. If the sink was asked
+// (askFormer), it must have a mark of the view from that source. Such a mark may belong to another program's view of
+// the same name, so it counts only if it has the view's definition or the store knows the source. If the sink was not
+// asked, the store's checkpoint is enough.
 func (r *remembered) keptFrom(v *replicator.View, feeds func(string) bool) (source string, is bool) {
 	for _, source := range slices.Sorted(maps.Keys(r.former)) {
 		for _, m := range r.former[source] {
@@ -321,11 +322,11 @@ func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known
 	return nil
 }
 
-// displaced returns an error if a view would be filled from a source with another name than before. The former source's
-// entries would stay in the sink together with the new ones, and amounts would count twice. For topics, the former
-// source's mark is enough evidence, because one process reads all sources of the topics. For a database server it is
-// not: another process may fill the same view from another shard. So the store must also say that this process read the
-// former source.
+// displaced returns an error if a view would be filled from a source with a different name than before. The former
+// source's entries would stay in the sink together with the new ones, and amounts would count twice. For topics, the
+// former source's mark is enough evidence, because one process reads all sources of the topics. For a database server
+// it is not: another process may fill the same view from another shard. So the store must also say that this process
+// read the former source.
 func (p *planner) displaced(v *replicator.View, known *remembered) error {
 	if p.cfg.Feeds == nil {
 		return nil
@@ -413,8 +414,9 @@ func (p *planner) fill(
 	return c, remedy.Named(ofPosition(err), viewSet(p.cfg.Views).words()) // the obstacle may concern any of the views
 }
 
-// chooseAgain moves the beginning of a view that was never marked to the epoch that the sink's marks require. Since the
-// beginning was chosen, another replicator that reads another server may have begun the view.
+// chooseAgain replaces the beginning of a view that this replicator has never marked, if the sink's marks require a
+// higher epoch of the log. After the beginning was chosen, another replicator that reads a different server may have
+// begun the view.
 func (p *planner) chooseAgain(
 	ctx context.Context, c *replicator.Checkpoint, m *replicator.Mark, known *remembered,
 ) error {
@@ -467,8 +469,8 @@ func ofPosition(err error) error {
 	return err
 }
 
-// nextEpoch returns the epoch of a fill that begins now. Epochs are clock times. But a new epoch is above all known
-// epochs, even if the clock was set back.
+// nextEpoch returns the epoch of a fill that begins now. Such an epoch is the clock time when the fill began, or one
+// more than the highest known epoch if the clock was set back.
 func (p *planner) nextEpoch() int64 {
 	for {
 		last := p.epoch.Load()

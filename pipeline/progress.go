@@ -17,8 +17,9 @@ type progress struct {
 	marked []replicator.Checkpoint // by view: the last mark, where the next session begins
 	now    replicator.Standing     // progress of all views together, including changes applied since the last mark
 	read   replicator.Position     // the latest applied position, and how far the log was read beyond it; zero: unknown
-	proofs []replicator.Position   // marks that the log must contain; the next session begins in or above their epoch
-	dirty  bool                    // the fill has moved since the last mark
+	// sink marks ahead of the views: the log must contain them, too, and the next session's epoch is not below theirs
+	proofs []replicator.Position
+	dirty  bool // the fill has moved since the last mark
 }
 
 func newProgress(views viewSet, from []replicator.Checkpoint) *progress {
@@ -60,7 +61,7 @@ func (p *progress) moveTo(at replicator.Position) {
 }
 
 // positions returns the positions from which a session begins. The reader starts at the earliest of these positions, in
-// the latest epoch. It checks that the log contains everything that was read beyond the positions.
+// the latest epoch. The reader also checks that the log contains everything that was read beyond the positions.
 func (p *progress) positions() (at []replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +119,7 @@ func (p *progress) toMark() replicator.Standing {
 	return p.now
 }
 
-// mark records that a standing was marked in the sink. It returns the checkpoints that may now be saved, with the
+// mark records that progress (at) was marked in the sink. It returns the checkpoints that may now be saved, with the
 // views' notes.
 func (p *progress) mark(at replicator.Standing, notes *notes) []replicator.Checkpoint {
 	p.mu.Lock()

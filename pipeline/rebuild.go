@@ -13,7 +13,7 @@ import (
 // supervisor's goroutine. Any other change replaces the whole rebuild in the list.
 type rebuild struct {
 	views   viewSet
-	shadows viewSet // empty: the rebuild is in place
+	shadows viewSet // the second copies of the views, which the rebuild fills; empty: the rebuild is in place
 	frozen  viewSet // views that don't run with this definition yet, so only their shadows are kept up to date
 	run     *run
 	err     error     // why the latest attempt to swap failed; nil: no attempt failed
@@ -161,9 +161,9 @@ func (r *rebuilder) keepForeign(ctx context.Context, sink replicator.Shadower, b
 	return bySwap, r.inPlace(ctx, inPlace, "")
 }
 
-// giveUp abandons a rebuild that can't continue, so that another one can replace it. The other one may be in place, if
-// the sink's user lacks a privilege that shadows need, or begin at another offset. If removing the shadows also needs
-// that privilege, they stay until the next rebuild that makes shadows.
+// giveUp abandons a rebuild that can't continue, so that a new one can replace it. The new rebuild may begin at a
+// different offset. Or it may be in place, because the sink's user lacks a privilege that shadows need. If removing the
+// abandoned shadows also needs that privilege, they stay until the next rebuild that makes shadows.
 func (r *rebuilder) giveUp(ctx context.Context, b *rebuild) error {
 	if len(b.shadows) == 0 { // the rebuild is in place: the views' run keeps trying until they are taken out of it
 		r.rebuilds.replace(b)
@@ -317,8 +317,8 @@ func (r *rebuilder) knownPositions(ctx context.Context) ([]replicator.Position, 
 	return at, nil
 }
 
-// redefine gives views with redefined tables their new fingerprints. It takes the views out of their runs, because with
-// these views the runs can't continue. The views show as failed until they are rebuilt.
+// redefine gives views with redefined tables their new fingerprints. It takes these views out of their runs, which
+// could not continue with them. The views show as failed until they are rebuilt.
 func (r *rebuilder) redefine(ctx context.Context, views []*replicator.View) error {
 	now, err := r.planner.definitions.current(ctx, views)
 	if err != nil {

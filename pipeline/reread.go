@@ -76,8 +76,8 @@ func (w *writer) reread(ctx context.Context, b *opBatch, places []int, applied *
 
 // missing finds stale ops of cells that are dead in a view and have no letter in the store. It removes the ops from the
 // outcome and returns their indexes in the batch, so that the cells are re-read. Another replicator, a repair, or this
-// process before a crash recorded the cell as dead in the sink. A re-read finds again that the cell is dead, and yields
-// the contents of the letter. Cells that were just re-read are excluded.
+// process before a crash recorded such a cell as dead in the sink. A re-read finds again that the cell is dead, and
+// yields the contents of the missing letter. Cells that were just re-read are excluded.
 func (l *letters) missing(ctx context.Context, ops []replicator.Op, applied *replicator.Applied) ([]int, error) {
 	if len(applied.Dead) == 0 {
 		return nil, nil

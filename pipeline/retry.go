@@ -71,8 +71,9 @@ func (t *retries) pause(err error, session ended) time.Duration {
 // longestPause is the longest time until the next attempt after an error.
 const longestPause = 30 * time.Second
 
-// backoff grows from 100 ms to 30 s, with jitter so that pipelines don't retry in step. After a successful session it
-// starts again: at 100 ms, or at up to 1 s if the session was short, because the failure may recur soon.
+// backoff is the pause after an error that may pass. It grows from 100 ms to 30 s, with jitter so that pipelines don't
+// retry in step. After a session that worked, it starts again: at 100 ms, or at up to 1 s if the session was short,
+// because the failure may recur soon.
 type backoff struct{ last time.Duration }
 
 func (b *backoff) next(session ended) time.Duration {

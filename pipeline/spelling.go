@@ -142,9 +142,9 @@ func speltApart(views []*replicator.View, rows []*replicator.Row) error {
 }
 
 // loneKeys remembers keys that had no other variant in the source, so that the source is asked only once about a key
-// that changes often. An entry stays true until the key's last row is deleted. If another variant is inserted later,
-// that change causes a lookup, which finds both variants and removes the entry. After a Delete the key is looked up
-// again. A mutex guards it.
+// that changes often. An entry is valid until the key's last row is deleted. If another variant is inserted later, that
+// change causes a lookup, which finds both variants and removes the entry. After a Delete the key is looked up again. A
+// mutex guards it.
 type loneKeys struct {
 	mu   sync.Mutex
 	seed maphash.Seed

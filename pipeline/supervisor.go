@@ -9,8 +9,8 @@ import (
 	"replicator/internal/remedy"
 )
 
-// supervisor is a running pipeline: it starts views, and does later work when that becomes due. Only the goroutine of
-// Pipeline.Run uses it and its parts (composition, rebuilder, swapper, due).
+// supervisor runs a pipeline: it starts the views, and later begins and completes rebuilds, and splits and joins runs.
+// Only the goroutine of Pipeline.Run uses it and its parts (composition, rebuilder, swapper, due).
 type supervisor struct {
 	*shared
 	composition *composition

@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// swapper completes rebuilds: it replaces the live views by shadows that have caught up, and finds out the outcome of a
-// failed swap. Only the supervisor's goroutine uses it.
+// swapper completes rebuilds: it replaces the live views by shadows (their second copies) that have caught up, and
+// finds out the outcome of a failed swap. Only the supervisor's goroutine uses it.
 type swapper struct {
 	*shared
 	composition *composition
@@ -140,8 +140,9 @@ func ofViews(views viewSet, shadows []replicator.Checkpoint) []replicator.Checkp
 	return at
 }
 
-// setBack continues a rebuild whose swap failed. Views that failed individually are separated from the rebuild, so that
-// the other views need not wait: their shadows are unchanged. For the other views, the outcome is unknown.
+// setBack continues a rebuild whose swap failed. Views that failed individually get rebuilds of their own, so that the
+// other views need not wait for them. The shadows of the failed views are unchanged and run again at once. For the
+// other views, the outcome of the swap is unknown: see settle.
 func (s *swapper) setBack(b *rebuild, shadows []replicator.Checkpoint, reason error) error {
 	groups, others := replicator.Troubled(b.views, reason)
 	rest := reason

@@ -76,8 +76,9 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	return s.tidy(ctx, limit)
 }
 
-// ours returns the cells that this source can have. If several logs fill the target, each sweeps only its own cells. A
-// re-read of another log's cell would remove the entry that the other log fills.
+// ours returns the cells that this source can have. If several logs fill the target, the pipeline of each log sweeps
+// only that log's cells. A re-read of another log's cell would find no row, and remove the entry that the other log
+// fills.
 func (s *sweeper) ours(cells []replicator.Cell) []replicator.Cell {
 	log := s.cfg.changelog()
 	if log == nil {
@@ -138,7 +139,7 @@ func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 			if l.Source != p.Source.Name() || filled {
 				continue
 			}
-			if !v.Feeds(l.Cell) { // an earlier definition of the view fed the cell
+			if !v.Feeds(l.Cell) { // the cell fed only an earlier definition of the view
 				former[v.Name] = append(former[v.Name], l.Cell)
 				continue
 			}
@@ -159,8 +160,9 @@ func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 	return s.intake.look(ctx, cells)
 }
 
-// lookAtRenamed rewrites entities whose keys an ALTER changed (the number 1 became the text '1'). If both keys have the
-// same place in the target, removing the old cell also removed the new cell's entry.
+// lookAtRenamed re-reads cells under the new keys that an ALTER gave them (the number 1 became the text '1'). gone are
+// cells that the sweep has just re-read under their old keys. If both keys have the same place in the target, removing
+// the old cell also removed the new cell's entry.
 func (s *sweeper) lookAtRenamed(ctx context.Context, gone []replicator.Cell) error {
 	keys := map[string][]replicator.Key{}
 	for _, c := range gone {
@@ -181,7 +183,7 @@ func (s *sweeper) lookAtRenamed(ctx context.Context, gone []replicator.Cell) err
 	return nil
 }
 
-// tidy removes orphans from views that are rebuilt in place.
+// tidy removes orphans (entries that came from no cell) from views that are rebuilt in place.
 func (s *sweeper) tidy(ctx context.Context, limit int) error {
 	tidier, ok := s.target.(replicator.Tidier)
 	if !ok {

@@ -29,7 +29,7 @@ func (vs viewSet) words() string {
 	return strings.Join(names, " ")
 }
 
-// live returns the views that are not shadows.
+// live returns the views that are not shadows (second copies of views, which rebuilds fill).
 func (vs viewSet) live() viewSet {
 	return slices.DeleteFunc(slices.Clone(vs), func(v *replicator.View) bool { return v.Shadows != "" })
 }
@@ -65,7 +65,7 @@ func (vs viewSet) reading(table string) viewSet {
 	return of
 }
 
-// columns returns the values of a table's column role that the views name; empty: all values.
+// columns returns the values of a table's column role that the views read; empty: all values.
 func (vs viewSet) columns(table string) []string {
 	var columns []string
 	for _, v := range vs {

@@ -153,7 +153,8 @@ func (w *writer) applyFound(
 	return w.write(ctx, b)
 }
 
-// endsFound reports whether p.found is all that must be applied: neither a put nor a final delete is pending beside it.
+// endsFound reports whether p.found is all that must be applied: the cell has neither a pending put nor a pending
+// delete of its last row.
 func (p *pending) endsFound() bool { return p.put == nil && p.goneAt == 0 }
 
 // applyLooks re-reads cells from the source, at most as many at a time as a batch has room for.
@@ -219,7 +220,8 @@ func (w *writer) write(ctx context.Context, b *opBatch) error {
 	return nil
 }
 
-// looks returns the cells that must be re-read from the source: changes deleted versions that the sink may hold.
+// looks returns the cells of a batch that must be re-read from the source, because their changes deleted versions that
+// the sink may hold.
 func (w *writer) looks(ctx context.Context, batch []pending) (map[replicator.Cell]*pending, error) {
 	var cells []replicator.Cell
 	var asked []*pending
