@@ -25,8 +25,8 @@ func (s suspect) same(other suspect) bool {
 		reflect.DeepEqual(s.wanted, other.wanted)
 }
 
-// wanted returns the contents that the ops of a key expect. It omits the times and log positions of whole rows, because
-// two checks may read an unchanged row at different ones.
+// wanted returns the contents that the view should have of one entity (key), according to ops. It omits the times and
+// log positions of whole rows, because two checks may read an unchanged row at different ones.
 func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) {
 	for _, op := range ops {
 		if op.Cell.Key != key {
@@ -91,8 +91,8 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 	return err
 }
 
-// look compares cells, and the other cells of their entities, once. It reads at most pageBytes at a time, first from
-// the source, then waits for the fence, then from the sink.
+// look compares cells, and the other cells of their entities, once. It returns the cells that differ. It reads at most
+// pageBytes at a time, first from the source, then waits for the fence, then from the sink.
 func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	fence func(context.Context) error) (map[replicator.Cell]suspect, error) {
 	cells, err := v.entities(ctx, cells)
@@ -136,7 +136,7 @@ func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicato
 	return op
 }
 
-// alone returns a Together that has only the view, without its siblings.
+// alone returns a Together that has only the verified view.
 func (v *verifier) alone() *Together {
 	return &Together{Views: []*replicator.View{v.View}, Reader: v.Reader, Target: v.Target, Evaluator: v.Evaluator,
 		Close: func() error { return nil }}

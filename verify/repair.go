@@ -140,8 +140,8 @@ func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspec
 	}
 }
 
-// stands reports whether the target applied nothing to an entity between two checks. A write that the target rejects as
-// older only raises AsOf.
+// stands reports whether the target applied nothing to the entity between an earlier check (was) and this one. A write
+// that the target rejects as older only raises AsOf.
 func (s suspect) stands(was suspect) bool {
 	return slices.EqualFunc(s.difference.States, was.difference.States, func(now, before replicator.State) bool {
 		return now.Version == before.Version && now.Order == before.Order
@@ -149,9 +149,9 @@ func (s suspect) stands(was suspect) bool {
 }
 
 // mend writes the source's rows of cells, and of the other cells of their entities, because a difference names only one
-// cell of an entity. It writes to the view and its siblings in one step, so that no reader finds only one of them
-// repaired. It returns which cells are dead in the view, and why. It also returns the keys whose write was rejected as
-// older (true), or may have been rejected by this view alone (false).
+// cell of an entity. It writes to the view and its siblings (see Options.Together) in one step, so that no reader finds
+// only one of them repaired. It returns which cells are dead in the view, and why. It also returns the keys whose write
+// was rejected as older (true), or may have been rejected by this view alone (false).
 func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	dead map[replicator.Cell]error, older map[replicator.Key]bool, err error) {
 	all, err := v.entities(ctx, cells)
@@ -239,8 +239,8 @@ func (v *verifier) forget(ctx context.Context, cells []replicator.Cell) error {
 	return err
 }
 
-// raise clears the dead letters of other sources' cells that the views show now that ops were applied. No source's log
-// contains these ops, so no pipeline would clear the letters. A stop must not interrupt raise.
+// raise clears the dead letters of other sources' cells that the views show again (shown), now that ops were applied.
+// No source's log contains these ops, so no pipeline would clear the letters. A stop must not interrupt raise.
 func (v *verifier) raise(
 	ctx context.Context, views []*replicator.View, ops []replicator.Op, shown []replicator.Elsewhere,
 ) error {

@@ -185,7 +185,7 @@ func (v *verifier) run(ctx context.Context) error {
 	return nil
 }
 
-// columns are the column values of a table that the view needs; empty for all.
+// columns returns the values of a table's column role that the view reads; empty: all values.
 func (v *verifier) columns(table string) []string {
 	var columns []string
 	for _, f := range v.View.From {
