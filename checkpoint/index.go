@@ -9,9 +9,8 @@ import (
 	"replicator"
 )
 
-// index knows which dead letters exist. The field at of an entry says where the letter is: its offset in the file
-// store's log, or its number in the MySQL store. index has its own lock, so that a look-up of letters never waits for a
-// disk or a server.
+// index knows which dead letters exist. It has its own lock, so that a look-up of letters never waits for a disk or a
+// server.
 type index struct {
 	mu      sync.RWMutex
 	entries map[letterID]entry
@@ -21,8 +20,8 @@ type index struct {
 
 type entry struct {
 	number int64 // the letter's number: see replicator.DeadLetters.Known
-	at     int64
-	size   int64
+	at     int64 // the letter's offset in the file store's log, or its `place` in the MySQL store's table
+	size   int64 // the size of the letter's line in the log, in bytes; 0 in the MySQL store
 	view   string
 	source string
 }
@@ -102,7 +101,7 @@ func (x *index) number(view, source string, c replicator.Cell) int64 {
 }
 
 // numbered returns the id of the letter that a source's cell has in the view. It returns nil if there is no letter, or
-// if the letter has another number.
+// if the letter has a different number.
 func (x *index) numbered(view, source string, c replicator.Cell, number int64) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -121,8 +120,8 @@ func (x *index) id(view, source string, c replicator.Cell) letterID {
 	return id
 }
 
-// find returns the id that the method id returns, and reports whether there is a letter with that id. Ids were once
-// made without the source, and letters from that time keep their id.
+// find returns the id of the letter of a source's cell in the view, and reports whether there is such a letter. Ids
+// were once made without the source, and letters from that time keep their id.
 func (x *index) find(view, source string, c replicator.Cell) (id letterID, has bool) {
 	former := idOf(view, "", c)
 	if e, has := x.entries[former]; has && e.source == source {

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// mostLayouts is how many layouts are kept. The oldest layouts are dropped first. Saving a layout that is already kept
-// doesn't change its age.
+// mostLayouts is how many table layouts (see replicator.Layouts) are kept. The oldest layouts are dropped first. Saving
+// a layout that is already kept doesn't change its age.
 const mostLayouts = 10_000
 
 type keptLayout struct {

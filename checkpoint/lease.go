@@ -51,7 +51,7 @@ func (s *MySQL) signOfLife(ctx context.Context) {
 		return
 	}
 	if s.conn != nil {
-		answer, cancel := context.WithTimeout(ctx, s.lease.outlives) // then another process may have the lock
+		answer, cancel := context.WithTimeout(ctx, s.lease.outlives) // after that, another process may have the lock
 		_, err := s.conn.ExecContext(answer, "DO 1")
 		cancel()
 		if err == nil {

@@ -30,7 +30,7 @@ type queryer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// create creates missing tables. The tables compare names by bytes, so views "a" and "A" are two.
+// create creates missing tables. The tables compare names by bytes, so "a" and "A" are different views.
 func (t tables) create(ctx context.Context, db queryer) error {
 	const name = "VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
 	for _, ddl := range []string{
@@ -133,8 +133,8 @@ const (
 	mostReason = 4 << 10 // most bytes of a letter's reason
 )
 
-// bury saves a letter and returns its number. If the letter existed, REPLACE gives the letter a new number, so that it
-// becomes the newest letter.
+// bury saves a letter and returns its place, by which letters are listed. If the letter existed, REPLACE gives it a new
+// place, so that it becomes the newest letter.
 func (t tables) bury(ctx context.Context, db queryer, id letterID, d replicator.DeadLetter) (int64, error) {
 	reason, raw := strings.ToValidUTF8(d.Reason[:min(len(d.Reason), mostReason)], "�"), d.Raw
 	if len(raw) > leastPacket/2 {
@@ -188,7 +188,7 @@ func list(
 	}
 }
 
-// page reads a page of letters, beginning after the number after. It also returns the number of the page's last letter.
+// page reads the page of letters that follows a place (after). It also returns the place of the page's last letter.
 func (t tables) page(ctx context.Context, db queryer, view string, after int64) (
 	letters []replicator.DeadLetter, last int64, err error,
 ) {

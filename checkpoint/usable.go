@@ -76,7 +76,7 @@ func UsableMySQL(ctx context.Context, dsn, prefix string) (err error) {
 
 const errTableExists = 1050
 
-// code returns the number of a server's error; 0 for another error.
+// code returns the number of an error that a server returned; 0: err is not such an error.
 func code(err error) uint16 {
 	var refused *mysql.MySQLError
 	if errors.As(err, &refused) {
