@@ -23,7 +23,7 @@ type history struct {
 	views map[viewKey]*past
 }
 
-// viewKey identifies a view and the shard of the source that feeds it.
+// viewKey identifies the part of a view that one shard of the source feeds.
 type viewKey struct{ view, source string }
 
 type past struct {

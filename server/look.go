@@ -9,7 +9,7 @@ import (
 	"replicator"
 )
 
-// look is a request to re-read cells.
+// look is the body of a request to re-read cells.
 type look struct {
 	Source string     `json:"source,omitempty"`
 	Cells  []lookedAt `json:"cells"`

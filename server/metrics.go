@@ -77,7 +77,7 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 	return m
 }
 
-// Views sets which views have metrics and removes those of other views. A view that stays keeps its counts.
+// Views sets which views have metrics, and removes the metrics of all other views. A view that stays keeps its counts.
 func (m *Metrics) Views(views ...*replicator.View) {
 	keeps := func(name string) bool {
 		return slices.ContainsFunc(views, func(v *replicator.View) bool { return v.Name == name })

@@ -54,8 +54,8 @@ type Controller interface {
 	Look(ctx context.Context, view, source string, cells []replicator.Cell) error
 }
 
-// Rebuild says how a view is rebuilt. With the zero value, a scan of all rows fills a shadow. Once complete, the shadow
-// replaces the view.
+// Rebuild says how a view is rebuilt. With the zero value, a scan of all rows fills a shadow (a second copy of the
+// view). Once complete, the shadow replaces the view.
 type Rebuild struct {
 	From    string `json:"from,omitempty"`     // the `offset` value where the scan starts; "": the first row
 	InPlace bool   `json:"in_place,omitempty"` // write into the live view instead of a shadow

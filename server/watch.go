@@ -27,7 +27,7 @@ func newWatch(c Controller, m *Metrics) *watch {
 func (w *watch) run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	var asked time.Time // when the sources were last asked; being remote, they are asked less often than the program
+	var asked time.Time // when the sources were last asked; they are remote, so they are asked only every historyStep
 	for {
 		w.look(ctx)
 		if time.Since(asked) >= historyStep {
