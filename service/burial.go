@@ -14,9 +14,9 @@ import (
 )
 
 // A repair records new dead letters both in the sink and in the store. A store is compared with the sink only once, so
-// the repair must save the letters in the store, too. If a pipeline keeps the view, the pipeline re-reads the cells.
-// This keeps the pipeline's dead letters and its other writes in order. If no process runs, the repair saves the
-// letters itself.
+// the repair must save the letters in the store, too. If a pipeline keeps the view, the pipeline re-reads the cells,
+// and so records the letters. This keeps the pipeline's dead letters and its other writes in order. If no process runs,
+// the repair saves the letters itself.
 
 // Look implements server.Controller. It refuses invalid cells, because they would end the pipeline's session, which
 // other views share.

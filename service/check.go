@@ -21,8 +21,8 @@ type checker interface {
 	Check(ctx context.Context, views []*replicator.View) []replicator.Finding
 }
 
-// ofColumnsAlone sets the tables' optional columns to the names in views without bodies. In a view of a table with a
-// body, an unknown column name may be a property of the body.
+// ofColumnsAlone sets the tables' Optional columns to the columns that views without bodies name. If a view's table has
+// a body, a name may mean a property of the body, so such views don't count.
 func ofColumnsAlone(cfg *config.Config, tables []replicator.Table) error {
 	bodiless := slices.DeleteFunc(slices.Clone(cfg.Views), func(v *replicator.View) bool {
 		return slices.ContainsFunc(v.From, func(f replicator.Feed) bool {

@@ -33,7 +33,8 @@ type trial struct {
 	findings []replicator.Finding
 }
 
-// tryOut samples rows of the first shard only, because all shards have the same tables.
+// tryOut samples rows of the source and tries to decode their bodies. It uses only the first shard, because all shards
+// have the same tables.
 func tryOut(ctx context.Context, cfg *config.Config) (*trial, error) {
 	shard := cfg.Source.Shards[0]
 	t := &trial{cfg: cfg, shard: shard, tables: cfg.ShardTables(shard), rows: map[string]*survey.Table{},
@@ -261,8 +262,8 @@ func (t *trial) feeds(v *replicator.View) (tried int, err error) {
 	return tried, nil
 }
 
-// isColumn reports whether a path names a column. A column may be NULL in all sampled rows, so it is not reported as
-// missing.
+// isColumn reports whether a path names a column. A column is not reported as missing, because it may just be NULL in
+// all sampled rows.
 func (t *trial) isColumn(v *replicator.View, path string) bool {
 	return slices.ContainsFunc(config.OriginsOf(v, path), func(o config.Origin) bool {
 		return config.ColumnOf(*t.cfg.Table(o.Table), o.Path) != ""

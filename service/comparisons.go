@@ -22,7 +22,7 @@ type comparisons struct {
 	log    *slog.Logger
 	verify compareView
 	views  map[compared]*comparing
-	next   map[int]time.Time // by index of the line: the earliest time of the line's next round
+	next   map[int]time.Time // by index in lines: the earliest time of the line's next round (see round)
 }
 
 // compareView compares a view with its source, starting at a place of the verification, and repairs the view.
@@ -88,9 +88,9 @@ func (c *comparisons) run(ctx context.Context) {
 	}
 }
 
-// round compares each due view of a line once. The line's comparisons then pause for as long as the round took. A
-// server that keeps logging statements makes views due again and again. Because of the pause, the comparisons read the
-// server at most half of the time.
+// round compares each due view of a line (a pipeline) once. The line's comparisons then pause for as long as the round
+// took. A server that keeps logging statements makes views due again and again. Because of the pause, the comparisons
+// read the server at most half of the time.
 func (c *comparisons) round(ctx context.Context, line int, l line) {
 	began := time.Now()
 	if began.Before(c.next[line]) {
@@ -105,8 +105,8 @@ func (c *comparisons) round(ctx context.Context, line int, l line) {
 	c.next[line] = time.Now().Add(time.Since(began))
 }
 
-// of returns the progress of a view's comparison. The comparison is for a change at the given log position. If that
-// position is new, the progress starts from zero.
+// of returns the progress of a view's comparison, which is needed because of a change at a log position (at). If the
+// view was last compared because of an earlier change, the progress starts from zero.
 func (c *comparisons) of(view compared, at int64) *comparing {
 	one := c.views[view]
 	if one == nil {

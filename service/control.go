@@ -38,7 +38,7 @@ func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return append(all, s.elsewhere(ctx, all)...), nil
 }
 
-// placed sets the position of views that have no running reader, to the position where the view stopped.
+// placed sets the Position of each view that has no running reader to the position where that view stopped.
 func (s *Service) placed(ctx context.Context, views []replicator.ViewStatus) error {
 	var saved []replicator.Checkpoint
 	for i := range views {
@@ -220,7 +220,7 @@ func (s *Service) rebuild(ctx context.Context, views []string, how server.Rebuil
 	return nil
 }
 
-// keeps returns the views that the pipeline keeps.
+// keeps returns those of the given views that the pipeline keeps.
 func (l line) keeps(views []string) []string {
 	return slices.DeleteFunc(slices.Clone(views), func(name string) bool { return !l.Keeps(name) })
 }

@@ -202,8 +202,8 @@ func expires(v *replicator.View) bool {
 	return is && own.Expires()
 }
 
-// cellsOf returns the cells that feed a view under a key. The result includes all variants of the key. If a feed has no
-// column, the result includes the cells of every column.
+// cellsOf returns the cells that feed a view under a key. The result includes all variants of the key. If a feed (an
+// element of View.From) has no column, the result includes the cells of every column.
 func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 	text string) (cells []replicator.Cell, err error) {
 	var refused []error

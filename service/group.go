@@ -19,16 +19,17 @@ import (
 	"replicator/server"
 )
 
-// waitInGroups returns once views include a log position of an origin, no matter which members keep their partitions.
-// If the topics have several origins, the fence belongs to one origin. waitInGroups doesn't wait for topics of other
-// origins, because these origins don't know the fence's files or GTIDs.
+// waitInGroups returns once views include a log position of an origin, no matter which members keep the partitions. An
+// origin is a server (or a shard) whose cells a topic has. If the topics have several origins, the fence belongs to one
+// origin. waitInGroups doesn't wait for topics of other origins, because these origins don't know the fence's files or
+// GTIDs.
 func (s *Service) waitInGroups(ctx context.Context, at server.Fence, views []string) error {
 	if kafka.IsPlace(at.At) {
 		return s.eachGroup(ctx, views, func(p kafka.Partition) string {
 			if strings.HasPrefix(at.At, p.String()+":") {
 				return at.At
 			}
-			return "" // the partition is new or has another origin, so there is nothing to wait for
+			return "" // the partition is new or has a different origin, so there is nothing to wait for
 		})
 	}
 	fences, err := s.fences(ctx, at)
@@ -38,8 +39,8 @@ func (s *Service) waitInGroups(ctx context.Context, at server.Fence, views []str
 	return s.eachGroup(ctx, views, func(p kafka.Partition) string { return fences[p.Topic] })
 }
 
-// fences returns the fence in each topic that corresponds to a position of an origin. It waits until the origin of
-// every topic is known.
+// fences returns, by topic, the fence that corresponds to a position of an origin (see waitInGroups). Topics of other
+// origins have none. It waits until the origin of every topic is known.
 func (s *Service) fences(ctx context.Context, at server.Fence) (map[string]string, error) {
 	for {
 		fences, others, err := map[string]string{}, map[string]bool{}, error(nil)
@@ -178,7 +179,7 @@ func (c *consumer) includes(ctx context.Context, p kafka.Partition, views []stri
 	included bool, unread, err error,
 ) {
 	if fence == "" {
-		return true, nil, nil // the partition is new or has another origin, so there is nothing to wait for
+		return true, nil, nil // the partition is new or has a different origin, so there is nothing to wait for
 	}
 	for _, l := range c.lines.all() {
 		if l.sink != c.sink.Name || l.source.Name() != p.String() {
@@ -233,8 +234,8 @@ func (c *consumer) holds(ctx context.Context, p kafka.Partition, views []string,
 // for them.
 const askTime = 2 * time.Second
 
-// elsewhere returns the status of the partitions that other members or no members keep. It also completes this member's
-// own rows. It asks all groups at the same time.
+// elsewhere returns the status of the partitions that other members or no members keep. In own, the status of this
+// member's partitions, it sets the member and the number of records behind. It asks all groups at the same time.
 func (s *Service) elsewhere(ctx context.Context, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -309,7 +310,7 @@ func (c *consumer) silent() time.Duration {
 }
 
 // rows returns the status of the views in a partition that this member doesn't keep. If this member keeps the
-// partition, rows completes the views' rows in own instead.
+// partition, rows instead sets the member and the number of records behind in own.
 func (c *consumer) rows(p kafka.Progress, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	behind := p.Lag()
 	for _, v := range c.views {

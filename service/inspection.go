@@ -74,7 +74,7 @@ func (in *inspector) close() error {
 }
 
 // inspection is one view that is opened in the source and in its sink. For a repair that also writes the view's
-// siblings, the siblings are open, too.
+// siblings (see inspector.siblings), the siblings are open, too.
 type inspection struct {
 	view       *replicator.View
 	views      []*replicator.View // the view and its siblings
@@ -153,8 +153,8 @@ func (in *inspector) prepare(shard config.Shard, views []*replicator.View) (*ins
 	return o, err
 }
 
-// read opens the source at its log's current end. If the source has another log than before, the end's position is
-// above all known positions.
+// read opens the source at its log's current end. If the source's log is a different one than before, the end's
+// position is above all known positions.
 func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 	at, err := o.source.Latest(ctx, o.known)
 	if err == nil {
@@ -164,8 +164,8 @@ func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 }
 
 // mayRepair returns an error if a repair would write in an epoch that differs from the epoch of the view's marks. The
-// sink would then treat all later changes as stale. A replica of the source has another epoch. After a failover, the
-// new source also has another epoch, until the pipeline follows it.
+// sink would then treat all later changes as stale. A replica of the source has a different epoch. So has the new
+// source after a failover, until the pipeline follows it.
 func (o *inspection) mayRepair() error {
 	if len(o.known) == 0 {
 		return fmt.Errorf("can't repair view %s, because it was never filled. `replicator run` fills it", o.view.Name)
@@ -232,7 +232,8 @@ func (o *inspection) know(marks []replicator.Mark, origin func(replicator.Positi
 	}
 }
 
-// look opens views of one source read-only and returns the first view.
+// look opens views in a sink, for one source. It opens them read-only if the sink can. It returns the first view, with
+// the fingerprint for that source, and the target.
 func look(ctx context.Context, source replicator.Source, sink replicator.Sink, views []*replicator.View,
 	marks []replicator.Mark) (*replicator.View, replicator.Target, error) {
 	views, err := asMarked(ctx, source, views, marks)

@@ -202,8 +202,9 @@ func (s *partitioned) List(
 	return found, nil
 }
 
-// topicOf returns the topic of an origin and the topic's publisher. If no topic or several topics have that origin, the
-// error wraps verify.ErrUnverifiable. Otherwise a cell could be compared with another origin's cell.
+// topicOf returns the topic that has the cells of an origin (a server, or a shard), and the topic's publisher. If no
+// topic or several topics have that origin, the error wraps verify.ErrUnverifiable. Otherwise a cell could be compared
+// with another origin's cell.
 func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origin string) (
 	topic string, publisher kafka.Publisher, err error,
 ) {

@@ -209,7 +209,8 @@ func (p *planner) estimate(ctx context.Context, source *canal.Source, tables []r
 	return nil
 }
 
-// add merges a view's plan for one more source. Several sources fill a view in parallel.
+// add merges a view's plan for one more source. Several sources fill a view in parallel, so the longest duration
+// counts.
 func (p *planner) add(one PlannedView) {
 	known := p.views[one.View]
 	if known == nil {

@@ -63,7 +63,7 @@ func (p *Positions) eachSink(do func(sink replicator.Sink, views []*replicator.V
 }
 
 // Set sets the views' position in one source's log, both in the sinks and in the store. source is the shard's name, or
-// "" without shards. It is needed because each server has its own log.
+// "" without shards. Set needs the name because each server has its own log.
 func (p *Positions) Set(ctx context.Context, source, pos string) error {
 	if err := keepsPositions(p.Config, "set"); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (p *Positions) Set(ctx context.Context, source, pos string) error {
 	})
 }
 
-// at resolves the requested position at the source. If the source has another log than the store and the sink know, the
-// resulting position is above all their positions.
+// at resolves the requested position at the source. If the source's log is not the one that the store and the sink
+// know, the result is above all positions that they know.
 func (p *Positions) at(ctx context.Context, shard config.Shard, pos string,
 	marks []replicator.Mark) (replicator.Position, error) {
 	tables, err := tablesOf(p.Config, shard, p.Config.Views)
@@ -260,8 +260,8 @@ func (p *Positions) mark(ctx context.Context, sink replicator.Sink, shard config
 	return nil
 }
 
-// asMarked returns the views with the fingerprints of the sink's marks. With another fingerprint, the sink would start
-// the views from nothing.
+// asMarked returns the views with the fingerprints of the sink's marks. With a different fingerprint, the sink would
+// start the views from nothing.
 func (p *Positions) asMarked(ctx context.Context, shard config.Shard, views []*replicator.View,
 	marks []replicator.Mark) ([]*replicator.View, error) {
 	tables, err := tablesOf(p.Config, shard, views)
@@ -276,7 +276,8 @@ func (p *Positions) asMarked(ctx context.Context, shard config.Shard, views []*r
 	return views, errors.Join(err, source.Close())
 }
 
-// checkpoints returns the views' checkpoints at the new position. A running fill is still running in them.
+// checkpoints returns the views' checkpoints at the new position. If a view is being filled, its checkpoint keeps the
+// fill's progress.
 func (p *Positions) checkpoints(shard config.Shard, views []*replicator.View,
 	at replicator.Position) []replicator.Checkpoint {
 	set := make([]replicator.Checkpoint, len(views))

@@ -58,7 +58,7 @@ func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how
 	c := Client(cfg)
 	err := runsAsWritten(ctx, c, cfg, names)
 	if errors.Is(err, server.ErrUnknown) {
-		return fmt.Errorf("the running process: %w. Send it SIGHUP to reload the file, then rebuild; "+
+		return fmt.Errorf("%w. Send the process SIGHUP to reload the file, then rebuild; "+
 			"with on_change = \"rebuild\" the reload rebuilds a view that changed", err)
 	}
 	if err != nil {
@@ -126,7 +126,8 @@ type rebuilder interface {
 	Rebuild(ctx context.Context, view string, how server.Rebuild) error
 }
 
-// rebuildOthers rebuilds the named views that are not being rebuilt yet. It skips a view whose swap is being retried.
+// rebuildOthers rebuilds the named views that are not being rebuilt yet. It ignores ErrRebuilding, because a view whose
+// swap is being retried doesn't show as rebuilding.
 func rebuildOthers(ctx context.Context, c rebuilder, names []string, how server.Rebuild) error {
 	views, err := c.Status(ctx)
 	if err != nil {

@@ -104,8 +104,8 @@ func Wait(ctx context.Context, cfg *config.Config, fence server.Fence, views []s
 	}
 }
 
-// runsAsWritten returns an error if the running process has another definition of a view than the file. The error wraps
-// server.ErrUnknown.
+// runsAsWritten returns an error if the running process has a different definition of a view than the file has. The
+// error wraps server.ErrUnknown.
 func runsAsWritten(ctx context.Context, c server.Client, cfg *config.Config, views []string) error {
 	if len(views) == 0 || cfg.Partial { // a partial configuration has no definitions
 		return nil
@@ -116,7 +116,8 @@ func runsAsWritten(ctx context.Context, c server.Client, cfg *config.Config, vie
 	}
 	for _, v := range running {
 		if slices.Contains(views, v.View) && !replicator.SameDefinition(v.Definition, cfg.View(v.View).Fingerprint) {
-			return fmt.Errorf("view %q with the file's definition: %w", v.View, server.ErrUnknown)
+			return fmt.Errorf("%[2]w: the running process has a different definition of view %[1]q than the "+
+				"configuration file", v.View, server.ErrUnknown)
 		}
 	}
 	return nil

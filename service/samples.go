@@ -103,7 +103,7 @@ func add(to *seen.Values, v any) {
 	to.Add(v)
 }
 
-// probesOf returns a probe for each field of v.
+// probesOf returns a probe (see probe) for each field of v.
 func probesOf(v *replicator.View) []*replicator.View {
 	probes := make([]*replicator.View, len(v.Fields))
 	for i := range v.Fields {

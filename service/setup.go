@@ -27,7 +27,7 @@ type Setup struct {
 	before map[string]handedOn // by source or consumer group: the state handed on by the previous configuration's run
 }
 
-// handedOn is the state that a new configuration takes over from the previous configuration, beside the saved state.
+// handedOn is the unsaved state that a new configuration takes over from the previous one.
 type handedOn struct {
 	shown  map[string]time.Time // by view: the time up to which the view was complete
 	paused []string             // views that are paused
@@ -57,7 +57,7 @@ func Define(cfg *config.Config) error {
 	return nil
 }
 
-// compile creates the evaluator of some views. It decodes bodies with each table's codec.
+// compile creates the evaluator of some views. The evaluator decodes bodies with each table's codec.
 func compile(cfg *config.Config, views []*replicator.View, tables []replicator.Table) (replicator.Evaluator, error) {
 	return view.Compile(views, tables, view.Codecs{
 		JSON: codec.JSON,

@@ -16,13 +16,13 @@ import (
 
 // hold makes sure that the runner has locked the checkpoint store of a configuration. A store in MySQL may be locked by
 // another process, or its server may be down at the start. Then hold waits as a standby, without the source and the
-// sinks. It returns once it has the store or stop is done. If a signal brings another configuration, hold returns that
-// one. With a store in files, or with UntilCaughtUp, hold returns an error instead of waiting.
+// sinks. It returns once it has the store or stop is done. If a signal brings a new configuration first, hold returns
+// that configuration. With a store in files, or with UntilCaughtUp, hold returns an error instead of waiting.
 func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config, error) {
 	if r.store.Store != nil && r.storeAt == placeOf(cfg) && !r.store.isLost() {
 		return nil, nil // a reload keeps the store, so that no other process takes over
 	}
-	begins := r.store.Store == nil // if false, a reload configures another store, which must answer
+	begins := r.store.Store == nil // if false, a reload configures a different store, which must answer
 	taken := r.store.isLost()      // if true, hold waits even for a store that doesn't answer
 	err := r.release()
 	if err == nil || taken {
@@ -62,8 +62,8 @@ func (r *Runner) release() error {
 	return err
 }
 
-// standBy waits until the store is free. If a signal brings a new configuration, standBy returns that. why is the
-// reason to wait: which process has the store, or why the store can't be reached.
+// standBy waits until the store is free. If a signal brings a new configuration, standBy returns that configuration.
+// why is the reason to wait: which process has the store, or why the store can't be reached.
 func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (next *config.Config, err error) {
 	if err := r.listen(cfg.HTTP); err != nil {
 		return nil, notStartedError{err}

@@ -52,7 +52,7 @@ func hold(ctx context.Context, cfg *config.Config) (held, error) {
 	return held{Store: store, lost: store.Lost()}, nil
 }
 
-// borrowed is a store that its user doesn't close.
+// borrowed is a store whose Close does nothing, because the code that opened the store closes it.
 type borrowed struct{ replicator.Store }
 
 func (borrowed) Close() error { return nil }

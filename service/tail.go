@@ -261,7 +261,7 @@ func (t *Tail) print(line []byte) error {
 	return nil
 }
 
-// given adds the entries that the view would get.
+// given adds to a line the entries that the view would get from a change.
 func (t *tailing) given(line map[string]any, c *replicator.Change) {
 	line["view"] = t.View.Name
 	if c.Row == nil && c.Kind != replicator.Delete { // the pipeline would read this row from the source

@@ -12,7 +12,8 @@ import (
 
 // A pipeline applies each change of a cell to all views of its sink in one step, so that these views agree. A repair
 // must preserve this agreement. If the log missed a change, all these views are wrong in the same way. So a repair
-// writes the cell to every view that the pipeline keeps up together with the repaired view.
+// writes the cell to every view that the pipeline keeps up together with the repaired view. Those other views are its
+// siblings.
 
 // besides reports whether a sibling and the view itself are kept up together. It gets the marks of both views.
 type besides func(sibling, own replicator.Mark) bool
@@ -77,7 +78,7 @@ func (in *inspector) siblings(
 	}
 	defined, err := asMarked(ctx, o.source, kept, marks)
 	for i, v := range defined {
-		if mayLookAt(v, marks) == nil { // omit a sibling of which the running process has another definition
+		if mayLookAt(v, marks) == nil { // omit a sibling whose definition differs from the running process's
 			siblings = append(siblings, kept[i])
 		}
 	}

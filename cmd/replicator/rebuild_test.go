@@ -385,7 +385,7 @@ func TestAViewIsRebuiltAsTheFileDefinesItOrNotAtAll(t *testing.T) {
 	l.caughtUp()
 	l.configure(strings.Replace(cellViews, "\n[views.users]\n", "\n[views.users]\nwhere = \"email == ''\"\n", 1))
 	if r := l.run("rebuild", "users"); r.code != exitFailed ||
-		!strings.Contains(r.errors, `view "users" with the file's definition`) {
+		!strings.Contains(r.errors, `different definition of view "users" than the configuration file`) {
 		t.Errorf("exit status %d\n%s", r.code, r.errors)
 	}
 	l.must("rebuild", "index_users_email") // this view's definition didn't change

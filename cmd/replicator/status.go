@@ -395,7 +395,7 @@ tracker, or from MariaDB's @@last_gtid. If the source is sharded, --source names
 			case errors.Is(err, server.ErrNotRunning):
 				return fmt.Errorf("%w. wait needs the running process (`replicator run`)", err)
 			case errors.Is(err, server.ErrUnknown):
-				return fmt.Errorf("the running process: %w. Send it SIGHUP to reload the file; "+
+				return fmt.Errorf("%w. Send the running process SIGHUP to reload the file; "+
 					"if the process can't use the file, its log has the reason", err)
 			case errors.Is(err, server.ErrInvalid):
 				return usageError{err}
