@@ -39,7 +39,7 @@ const (
 )
 
 // MakeKey encodes key values: int64, uint64, string and []byte. A Number is encoded as the string of its digits; only
-// DECIMAL columns give Numbers. A nil or another kind of value is an error, because such a row has no key.
+// DECIMAL columns give Numbers. A nil or any other kind of value is an error, because such a row has no key.
 func MakeKey(values ...any) (Key, error) {
 	k := KeyBuilder{make([]byte, 0, 24)}
 	for i, v := range values {
@@ -225,8 +225,8 @@ func (k *KeyBuilder) part(kind byte, text string) bool {
 	return err == nil
 }
 
-// UnescapePart decodes one value of a key's String. String does not encode the last value, so that one needs no
-// decoding.
+// UnescapePart decodes one value of a key's String. The last value needs no decoding, because String does not encode
+// it.
 func UnescapePart(text string) string {
 	return strings.NewReplacer("%3A", ":", "%25", "%").Replace(text)
 }

@@ -8,16 +8,16 @@ type Table struct {
 	Database string   // the source's database
 	Table    string   // the table's name in the source's database
 	Pattern  bool     // Database and Table are patterns: * is any text, ? one character
-	Shared   bool     // a pattern whose key does not include the table, so one cell may have rows in several tables
+	Shared   bool     // a pattern whose key does not name the table, so one cell may have rows in several tables
 	Key      []string // the columns of the key
 	Column   string   // the column with the column role, which divides a key's rows into cells; "": none
 	Version  string   // the row with this column's highest value is its cell's newest; "": the row with the highest Order
-	Offset   []string // increasing columns by which a scan pages; empty: the primary key
-	Body     string   // the body column; "": the row's own columns are its fields
+	Offset   []string // the columns that a scan goes along, page by page; empty: the primary key
+	Body     string   // the body column; "": there is none, and a row's own columns are its fields
 	Codec    string   // how the body is encoded; "" without a body
 
-	// Values are the values of Column that the views' feeds name. The source may treat other values as equal to them, such
-	// as "Users" and "users".
+	// Values are the values of Column that views name in from. The source may treat other spellings as equal, such as
+	// "Users" for "users".
 	Values []string
 
 	// Columns are further columns that a Row must carry: the columns that views name with $, and the fields of a table
@@ -25,7 +25,7 @@ type Table struct {
 	Columns []string
 
 	// Optional are further columns that a Row carries if the table has them. They come from views that merge several
-	// tables, because only some of these tables may have a column.
+	// tables: such a view may use a column that only some of its tables have.
 	Optional []string
 
 	// Readers maps a column to the views that use it. If a column of Columns is missing from the table, only these
@@ -37,7 +37,7 @@ type Table struct {
 	// Lookup found.
 	Lookups []Lookup
 
-	// Joiners maps a Lookup's ID to the views that have the join.
+	// Joiners maps a Lookup's ID to the names of the views whose joins need the Lookup.
 	Joiners map[string][]string
 }
 
@@ -46,12 +46,12 @@ type Row struct {
 	Cell    Cell
 	Version int64     // ≥ 0
 	Order   int64     // the row's log position as a number; see Position
-	Place   int64     // if the row is from a Changelog: its position there (Order is of the original log); otherwise 0
+	Place   int64     // the row's position in the Changelog it is from (Order is of the original log); 0: no Changelog
 	Time    time.Time // time of the commit (from the log), or of the read (from a table)
 
 	// Body is the body column as stored; nil if it is NULL or the table has none. If Text is set, Body is the server's
-	// binary JSON, and Text renders it. The writer calls Text, not the reader, because most changes are replaced by newer
-	// ones before they are written.
+	// binary JSON, and Text converts it to JSON text. The writer calls Text, not the reader, because most changes are
+	// replaced by newer ones before they are written.
 	Body []byte
 	Text func([]byte) ([]byte, error)
 
@@ -70,7 +70,7 @@ type Row struct {
 	Columns []any
 
 	// Joined are the rows that the table's Lookups found, by lookup ID: the newest rows of their cells when this row
-	// was read. It is nil for a row from the log, which doesn't contain them.
+	// was read. It is nil for a row from the log, because the log does not contain them.
 	Joined map[string][]*Row
 }
 

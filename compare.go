@@ -7,14 +7,15 @@ type Difference struct {
 	Kind DifferenceKind
 	Err  error // for Dead: why the contribution can't be computed; nil if the sink rejected it
 
-	// States are the sink's states of all cells among the ops that have this cell's key, in a fixed order.
+	// States are the sink's states of the cell and of all other compared cells with the same key, in a fixed order.
 	States []State
 
 	// Held is what the view holds for the cell, for messages. If several cells share an entry, Held may be incomplete.
 	// For a counter or a ranking, Held is the sink's total for the cell.
 	Held []Entry
 
-	// Name is the Stray.Name of the wrong entry; "" if a Tidier does not report the entry as an orphan.
+	// Name is the wrong entry's name, as in Stray.Name, if a Tidier may report the same entry as an orphan; otherwise
+	// "".
 	Name string
 
 	Shards []string // the shards of a sharded sink whose content is wrong; empty: the sink has no shards

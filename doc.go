@@ -20,7 +20,7 @@
 // A Reader delivers Changes. A Target applies Ops. State.Next is the rule between two ops of one cell. An Order is a
 // log position as a number. A Position can be saved: it holds the Order of a transaction's end, and whatever the source
 // needs to resume there. A Standing is a view's progress: a Position of the tail (the reading of the log), and how far
-// a fill (the first scan of the tables) has come. A Mark is a Standing that a sink keeps beside the data; a Checkpoint
+// a fill (the first scan of the tables) has come. A Mark is a Standing that a sink keeps with the data; a Checkpoint
 // is a Standing that the store keeps. OfView, OfTable and Fatal say which views an error concerns, and whether an
 // operator must act.
 package replicator

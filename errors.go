@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// ErrLost: reading can't continue from a position. The source purged its log, began another log, or lacks transactions
+// ErrLost: reading can't continue from a position. The source purged its log, began a new log, or lacks transactions
 // that were already read.
 var ErrLost = errors.New("the source no longer has its log at the checkpoint")
 
@@ -19,7 +19,7 @@ var ErrSinkLost = errors.New("the sink lost what was applied to it")
 var ErrPartFellBack = errors.New("a part of the sink was set back to an older state")
 
 // ErrUnlogged: rows of a table changed, and the log does not say which. Examples are a TRUNCATE, a statement logged as
-// text, another table renamed to the table's name, and rows that can't be read.
+// text, a different table renamed to the table's name, and rows that can't be read.
 var ErrUnlogged = errors.New("the binlog does not say which rows changed")
 
 // ErrEmptied is an ErrUnlogged of a table that lost all of its rows (TRUNCATE, DROP).
@@ -42,9 +42,9 @@ var ErrRebuilding = errors.New("it is being rebuilt already")
 
 var ErrPaused = errors.New("it is paused: resume it first")
 
-// Overtaken is the error of a Mark that saved nothing, because the view's mark in the sink has another epoch. Another
-// replicator, which reads another server, has registered a higher epoch since the target was opened, or has begun to
-// fill the view.
+// Overtaken is the error of a Target.Mark that saved nothing, because the view's mark in the sink has a different epoch
+// and must stay. A replicator that reads another server has registered a higher epoch since the target was opened, or
+// has begun a later fill of the view.
 type Overtaken struct {
 	View string
 	By   Position // the view's mark in the sink
@@ -67,7 +67,7 @@ type tableError struct {
 func (e tableError) Error() string { return e.err.Error() }
 func (e tableError) Unwrap() error { return e.err }
 
-// OfTable marks err as an error that concerns only the views that read one table. table is its name in the
+// OfTable marks err as an error that concerns only the views that read one table. table is the table's name in the
 // configuration. The other views can go on.
 func OfTable(table string, err error) error {
 	if err == nil {
@@ -110,8 +110,8 @@ func OfSource(err error) error {
 
 func IsOfSource(err error) bool { return errors.As(err, new(sourceError)) }
 
-// Troubled groups the views that err concerns. The views of one group share a cause; others are the views without an
-// error. If err concerns all views, there are no groups, and others are all views.
+// Troubled divides views by the cause of err. Each group holds the views that share one cause, and others holds the
+// views without an error. If err concerns all views, there are no groups, and others holds all views.
 func Troubled(views []*View, err error) (groups [][]*View, others []*View) {
 	others = views
 	leave := func(concerned func(*View) bool) {
@@ -136,7 +136,7 @@ func Troubled(views []*View, err error) (groups [][]*View, others []*View) {
 // IsOfViews reports whether err concerns single views or tables, and not a whole sink or source.
 func IsOfViews(err error) bool { return visit(err, func(func(*View) bool) {}) }
 
-// visit calls leave for each part of err that concerns only some views. It returns false if another part concerns all.
+// visit calls leave for each part of err that concerns only some views. It returns false if a part concerns all views.
 func visit(err error, leave func(concerned func(*View) bool)) bool {
 	switch e := err.(type) {
 	case viewError:

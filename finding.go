@@ -17,7 +17,8 @@ const (
 	Fail Level = "fail" // the program does not work
 )
 
-// FixFor returns fix, the advice on err; "" if err came from the source, because `check` reports the source separately.
+// FixFor returns fix, the advice on err. If err came from the source, it refers to the findings on the source instead,
+// because `check` reports these separately.
 func FixFor(err error, fix string) string {
 	if IsOfSource(err) {
 		return "see the findings on the source"

@@ -14,8 +14,8 @@ import (
 // and entries become meaningless. So the identities are part of the view's definition. A view's fingerprint is "<part
 // of the file>.<part of the tables>". A fingerprint without the second part matches any tables.
 
-// NamesGiven separates the last part of an Identity. Only views that a table feeds with all of its column values (a
-// Feed without a Column) depend on that part.
+// NamesGiven is the separator before the last part of an identity. Only views that a table feeds with all of its column
+// values (a Feed without a Column) depend on that part.
 const NamesGiven = "\n"
 
 // ErrRedefined: the definition of a table's cells or versions has changed at the source.
@@ -42,8 +42,8 @@ func InFile(fingerprint string) string {
 	return definition
 }
 
-// DefinedOn adds the tables' identities to the view's fingerprint. If an identity is unknown, it returns the
-// fingerprint unchanged.
+// DefinedOn returns the view's fingerprint with the identities of its tables. If an identity is unknown, it returns
+// only the configuration file's part.
 func DefinedOn(v *View, identities map[string]string) string {
 	fingerprint := InFile(v.Fingerprint)
 	var on strings.Builder

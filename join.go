@@ -7,11 +7,11 @@ import (
 )
 
 // Join adds rows of another table to a view's entries: an order's customer, or its items. It is an outer join: if no
-// row is found, its paths have no value.
+// row is found, the paths into the join have no value.
 //
-// Only re-reads make views with joins. Whenever a cell's row or a joined row changes, the cell and its joined rows are
-// read from the source again, at least up to a known log position. So neither State.Next nor a sink needs to know about
-// joins (docs/adr/0022-joins-are-looks.md).
+// Views with joins are written only from re-reads. Whenever a cell's row or a joined row changes, the cell and its
+// joined rows are read from the source again, and include every change up to a known log position. So neither
+// State.Next nor a sink needs to know about joins (docs/adr/0022-joins-are-looks.md).
 type Join struct {
 	Name   string   // first part of the paths that lead to the joined row
 	Table  string   // the joined table's name in the configuration
@@ -19,7 +19,7 @@ type Join struct {
 	Many   bool     // true: all rows are joined, as a list; false: only the first row, if there is one
 	Fields []Field  // the fields of the list's objects; empty: all fields of the row
 	Where  string   // expression over the joined row; "": every row
-	Order  []string // columns to sort by, "-" for descending; the joined table's key orders equal rows
+	Order  []string // columns to sort by, "-" for descending; rows with equal values are in the order of their keys
 	Limit  int      // the maximum number of rows; 0: no limit
 }
 
@@ -35,7 +35,7 @@ type JoinOn struct {
 type Lookup struct {
 	ID    string // the key of Row.Joined; made of all the fields below
 	Table string
-	On    []JoinOn // JoinOn.From is the ID of another Lookup
+	On    []JoinOn // JoinOn.From is a Lookup's ID instead of a join's name
 	Many  bool
 	Order []string
 	Limit int // the maximum number of rows; 0: no limit
@@ -81,8 +81,8 @@ func (l Lookup) identity() string {
 	return string(text)
 }
 
-// Reference says that a joined row changed. It concerns the rows of Table whose Lookup finds rows with these Values in
-// the columns of the Lookup's On. Views may show outdated joined rows for the rows of Table.
+// Reference says that a joined row changed, so views may show it as it was before. This concerns the rows of Table for
+// which the Lookup finds rows with these Values in its On columns.
 type Reference struct {
 	Table  string // the table that has the Lookup
 	Lookup string // the Lookup's ID

@@ -141,7 +141,8 @@ func appendFloat(b []byte, f float64) []byte {
 	return strconv.AppendFloat(b, f, format, -1, 64)
 }
 
-// text quotes s and reports whether it is valid UTF-8, as every decoded value is. Invalid bytes are written as U+FFFD.
+// text quotes s and reports whether it is valid UTF-8. Texts of decoded bodies always are. Invalid bytes are written as
+// U+FFFD.
 func (t *jsonText) text(s string) (valid bool) {
 	dst := append(t.b, '"')
 	start := 0

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// NewDeadLetter makes the dead letter of an op in a view. row is the op's row, nil if there is none. The caller sets
-// the source.
+// NewDeadLetter makes the dead letter of an op in a view. row is the op's row, nil if there is none. locate formats a
+// log position for people. The caller sets the letter's source.
 func NewDeadLetter(view string, op Op, row *Row, err error, locate func(order int64) string) DeadLetter {
 	d := DeadLetter{View: view, Cell: op.Cell, Version: op.Version, Order: op.Order, Reason: err.Error(),
 		Time: time.Now().UTC()}

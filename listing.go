@@ -22,15 +22,16 @@ var ErrNoValue = errors.New("no such value can exist")
 
 // Listing is one entry of a view, and the cells that contribute to it.
 type Listing struct {
-	Place   string   // what messages call the entry
-	Shown   string   // what readers see of the entry: a sum, or a unique value's holder; "" for a list or nothing
-	Cells   []Listed // the first cells that contribute
+	Place   string   // the entry's name in messages
+	Shown   string   // what readers see in the entry: a sum, or the entity of a unique value; "" for a list or nothing
+	Cells   []Listed // contributing cells, at most as many as List's limit
 	Count   int      // the number of contributing cells; for an index in MySQL, the number of rows
 	Sum     *big.Rat // the total of all amounts; nil if the view has no amounts
-	Orphans []string // some entries that came from no cell, if the sink can tell
+	Orphans []string // some of the entry's members that came from no cell, if the sink can tell
 }
 
-// Listed is a cell that contributes to the entry. For an index it may be any cell of its entity.
+// Listed is one contributing cell of a Listing. An index in MySQL knows only the entity's key, so the cell may be a
+// different cell of that entity.
 type Listed struct {
 	Cell   Cell
 	Amount *big.Rat // the cell's amount; nil if the view has no amounts

@@ -34,8 +34,8 @@ type State struct {
 	AsOf    int64 // AsOf of the last reset; 0 if there was none
 }
 
-// Covers reports whether the state may belong to the same row that a re-read found. If log positions are the versions,
-// two re-reads of one row have different versions, so the answer is always yes.
+// Covers reports whether the state may belong to the same row that the re-read look found. If log positions are the
+// versions, two re-reads of one row have different versions, so the answer is always yes.
 func (s State) Covers(look Op) bool { return s.Version == look.Version || look.Version == look.AsOf }
 
 // Unseen is the state of a cell of which a sink has no state.
@@ -68,7 +68,8 @@ var Unseen = State{Version: NoVersion}
 // after deletes that were never logged.
 //
 // Why a put may rewrite what a reset at its position found: while the source is idle, all re-reads and scans have the
-// same position. Without the exception, a rebuild would skip everything that an earlier repair had fixed there.
+// same position. Without the exception, a rebuild would skip everything that an earlier repair had fixed at that
+// position.
 func (s State) Next(op Op) (State, bool) {
 	if op.AsOf != 0 {
 		if op.AsOf < s.AsOf || op.AsOf == s.AsOf && op.Version < s.Version && !op.Rewrite {

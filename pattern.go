@@ -2,7 +2,7 @@ package replicator
 
 import "strings"
 
-// Matches reports whether t covers the table of that name: it is that table, or its pattern matches.
+// Matches reports whether t covers the table with the given name: the name is t's own, or t's pattern matches it.
 func (t *Table) Matches(database, table string) bool {
 	return matches(t.Database, database) && matches(t.Table, table)
 }

@@ -19,7 +19,7 @@ type Position struct {
 // EpochShift is how many low bits of an Order hold the log position. The bits above them hold the epoch.
 const EpochShift = 54
 
-// EpochOf returns the epoch of an Order. The epoch grows when a source moves to another server, or begins another log.
+// EpochOf returns the epoch of an Order. The epoch grows when a source moves to another server, or begins a new log.
 // The Orders of two epochs don't tell which change came first, but the higher epoch always wins.
 //
 // An epoch exists once a sink holds a mark with it (Target.Mark). So no state in a sink has a higher epoch than its

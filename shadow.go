@@ -2,10 +2,11 @@ package replicator
 
 import "context"
 
-// Shadower is a Sink that can rebuild views beside the live ones and then swap them in.
+// Shadower is a Sink that can rebuild a view in a second copy, its shadow, and then swap the two.
 type Shadower interface {
-	// Shadow returns the view that is filled instead of v during a rebuild: the same contents under another name, in
-	// another target. Its Name ends in ShadowSuffix, and its Shadows is v's name. Open creates its target.
+	// Shadow returns the view that is filled instead of v during a rebuild: the same contents under a different name,
+	// in a target of its own. The shadow's Name ends in ShadowSuffix, and its Shadows is v's name. Open creates the
+	// target.
 	Shadow(v *View) *View
 
 	// Foreign says why the view can't be rebuilt in a shadow; "" if it can. For example, the view's target holds

@@ -2,9 +2,9 @@ package replicator
 
 import "context"
 
-// Looker is a Sink that can open views read-only. Its Open would take the views over from another process. The Target
-// that Look returns shows what that process writes. Applying ops through this Target opens the views. If the Sink
-// already has the views open, both Targets write to them.
+// Looker is a Sink that can also open views read-only, by Look. Open would take the views over from the process that
+// maintains them. The Target that Look returns shows what that process writes. Applying ops through this Target opens
+// the views. If the Sink already has the views open, both Targets write to them.
 type Looker interface {
 	Look(ctx context.Context, source string, views []*View) (Target, error)
 }
@@ -28,10 +28,10 @@ type Sink interface {
 	Close() error
 }
 
-// Mark is a view's progress as a sink remembers it, beside the data. A sink that loses its latest data loses its latest
-// marks, too. So a mark that is lower than before, or gone, reveals the loss. A view that was opened and never marked
-// has a mark without a position, in the phase of filling. The same holds for a view whose mark comes from a release
-// that did not record the progress of fills.
+// Mark is a view's progress as a sink remembers it, together with the data. A sink that loses its latest data loses its
+// latest marks, too. So a mark that is lower than before, or gone, reveals the loss. A view that was opened and never
+// marked has a mark without a position, in the phase of filling. The same holds for a view whose mark comes from a
+// release that did not record the progress of fills.
 type Mark struct {
 	View        string
 	Fingerprint string
@@ -45,7 +45,7 @@ type Mark struct {
 
 // Target is a group of open views of one sink. Several goroutines may call its methods, but two concurrent calls of
 // Apply never hold ops of the same key. Targets of other views, or another process's target of the same views, may
-// apply ops of that key at the same time.
+// apply ops of the same key at the same time.
 type Target interface {
 	// Apply applies ops by the rule of State.Next, each to all of its views in one step. No two ops are of one cell. When
 	// Apply returns, everything that it applied is durable. The same ops may be applied again. A value that one view can't
@@ -60,16 +60,16 @@ type Target interface {
 
 	// Mark saves the progress of every view of the target; the caller has applied everything up to it. The new mark is
 	// Standing.Raise of the old one, so marks never fall. If the old mark is gone, or Below a mark that this target has
-	// already seen or saved, the sink lost data and the error wraps ErrSinkLost. If the old mark is of another epoch
-	// that wins, the error is Overtaken. If another target registered the same epoch since this one was opened, the
+	// already seen or saved, the sink lost data and the error wraps ErrSinkLost. If the new mark would have a different
+	// epoch than at, the error is Overtaken. If another target registered the same epoch since this one was opened, the
 	// error is temporary and nothing is marked, because the other target may read another log. Mark checks all this
 	// even if nothing has changed, and then need not write.
 	Mark(ctx context.Context, at Standing) error
 
-	// Outdated returns cells that a view of the target still has, although the last op applied to them is before the given
-	// order. Their rows may have been deleted while the log was not being read. A superfluous cell does no harm: it is
-	// only read again. Paging works as in all methods with next: pass "" first, then the next of the last call, until next
-	// is empty.
+	// Outdated returns cells that a view of the target still has, although the op that was last applied to them is
+	// before the given order. Their rows may have been deleted while the log was not being read. A superfluous cell
+	// does no harm: it is only read again. Paging works as in all methods with next: pass "" first, then the next of
+	// the last call, until next is empty.
 	Outdated(ctx context.Context, before int64, after string, limit int) (cells []Cell, next string, err error)
 
 	// Dead lists the cells that are missing from a view because they are dead letters, a page at a time. Their last value
@@ -84,20 +84,22 @@ type Target interface {
 	// them must be among the ops.
 	Compare(ctx context.Context, ops []Op) ([]Difference, error)
 
-	// Held lists the cells of the entries that a view holds, a page at a time. It may return any cell of an entity.
+	// Held lists the cells whose entries a view holds, a page at a time. Instead of a cell it may return a different
+	// cell of the same entity.
 	Held(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 }
 
 // Span is the lowest and highest of several versions.
 type Span struct{ Lowest, Highest int64 }
 
-// Forgetter is a Target that can remove the states of cells that are gone. Other targets keep them forever.
+// Forgetter is a Target that can remove the states of cells that are gone, because they have no row left. Other targets
+// keep these states forever.
 type Forgetter interface {
-	// ForgetGone raises the horizon (see State.Forgettable) of each of the target's views to the given log position, but
-	// never above a view's mark, and never while the view is being filled. Then it examines about limit cells. It removes
-	// a cell's states if they are Forgettable in all views that know the cell, of this target or another. Apply may run
-	// at the same time, in other processes, too: a horizon is durable before any state is removed, and Apply judges by
-	// that horizon.
+	// ForgetGone raises the horizon (see State.Forgettable) of each of the target's views to the given log position,
+	// but never above a view's mark, and never while the view is being filled. Then it examines about limit cells. It
+	// removes a cell's states if they are Forgettable in all views that know the cell, including views of other
+	// targets. Apply may run at the same time, in other processes, too: a horizon is durable before any state is
+	// removed, and Apply judges by that horizon.
 	ForgetGone(ctx context.Context, horizon int64, after string, limit int) (found GoneCells, next string, err error)
 }
 
@@ -116,15 +118,16 @@ func (g *GoneCells) Add(more GoneCells) {
 // Applied is the outcome of Apply. Ops that are in none of the lists were applied to all of their views.
 type Applied struct {
 	Stale    []int // indexes of ops that are older than what each of their views holds
-	Unknown  []int // indexes of ops that no view applied, because one of them finds State.Unknown; re-read their cells
+	Unknown  []int // indexes of ops that no view applied, because State.Unknown holds in one; re-read their cells
 	Rejected []Rejected
 
 	// Dead lists values that are older than the view's state, while that state says that the cell is a dead letter.
 	// Other views may have applied the same ops.
 	Dead []ValueAt
 
-	// Elsewhere lists values of ops that remove a cell's contribution, while the view shows another source's row of the
-	// same cell. If that source has a dead letter for its cell that names this source, the letter is obsolete.
+	// Elsewhere lists values of cells of which the op's source has no row, in views that show another source's row of
+	// the same cell. That other source may have a dead letter for its cell, because the op's source had a row, too. The
+	// letter is then obsolete.
 	Elsewhere []Elsewhere
 }
 
@@ -150,7 +153,7 @@ func (a *Applied) Add(some Applied, places []int) {
 	}
 }
 
-// Elsewhere is a value in a batch, and the source whose row the view shows.
+// Elsewhere is a value in a batch, and the other source whose row the view shows.
 type Elsewhere struct {
 	ValueAt
 	Source string
@@ -194,11 +197,11 @@ type Sourced interface {
 	Sources(ctx context.Context) ([]string, error)
 }
 
-// Parted is a Sink of several parts, such as shards. Each part remembers its share of a view, and may lose it
-// independently.
+// Parted is a Sink of several parts, such as shards. Each part keeps the states of some cells, and may lose them while
+// the other parts keep theirs.
 type Parted interface {
-	// ForgetLost forgets a view in the parts that lack it under its current definition. It does so for every source for
-	// which another part holds the view. The other parts keep the view.
+	// ForgetLost forgets a view in the parts that do not hold it under its current definition. It does so for every
+	// source for which some other part holds the view. The parts that hold the view keep it.
 	ForgetLost(ctx context.Context, v *View, sources []string) error
 
 	// Lacking maps each view to the parts that do not hold it for the source, as messages name them ("shard a"). It

@@ -17,11 +17,12 @@ type Source interface {
 	Oldest(ctx context.Context, known []Position) (Position, error)
 
 	// Open returns a reader that starts at the earliest of the given positions, in the epoch of the newest. Open proves
-	// that they are positions of this log, and that the log has everything that had been read when they were made. If the
-	// source is now another server that has everything, reading continues there, with Orders above every earlier one.
-	// Start then differs from the given positions, and must be saved before anything read is applied. If reading can't
-	// continue from a position, the error wraps ErrLost. If another server can't prove that it has everything, the error
-	// is Fatal. The reader reads only the named tables (all, if none is named). Events of other tables cause no errors.
+	// that they are positions of this log, and that the log has everything that had been read when they were made. If
+	// the source is now another server that has everything, reading continues there, with Orders above every earlier
+	// one. Reader.Start then differs from the given positions, and must be saved before anything read is applied. If
+	// reading can't continue from a position, the error wraps ErrLost. If another server can't prove that it has
+	// everything, the error is Fatal. The reader reads only the named tables (all, if none is named). Events of other
+	// tables cause no errors.
 	Open(ctx context.Context, at []Position, tables ...string) (Reader, error)
 
 	// Includes reports whether p certainly includes everything that q includes, even if two servers made them.
@@ -39,8 +40,8 @@ type Source interface {
 }
 
 // Changelog is a Source whose log contains every cell from its beginning: each change in order, or at least the newest
-// row. A fill reads the log in order and scans nothing. A scan beside the tail would deliver older changes after newer
-// ones, which is harmless only if a deleted row can't come back.
+// row. A fill reads the log in order and scans nothing. A scan at the same time as the reading would deliver older
+// changes after newer ones, which is harmless only if a deleted row can't come back.
 type Changelog interface {
 	Source
 
@@ -68,13 +69,13 @@ type Reader interface {
 	// interrupted transaction again, with the same Orders.
 	Read(ctx context.Context, h Handler) error
 
-	// Position returns the latest end of a transaction at or before order. Handler.Commit was given that order. It must
-	// not fall from call to call, because the reader forgets earlier ends. If Position is called again with the same
-	// order, its result also says how far the log has been read since.
+	// Position returns the latest end of a transaction at or before order. order must have been passed to
+	// Handler.Commit. It must not fall from call to call, because the reader forgets earlier ends. If Position is
+	// called again with the same order, its result also says how far the log has been read since.
 	Position(order int64) Position
 
-	// File is the number of the latest file of the source's log from which the reader has delivered rows, or which existed
-	// when it read rows from tables. It never falls. Positions made after that name the file, so that a later start can
+	// File is the number of the latest file of the source's log from which the reader has delivered rows, or which
+	// existed when it read rows from tables. It never falls. Later positions name the file, so that a later start can
 	// tell whether the log is still the same. 0: the log has no files.
 	File() int64
 
@@ -85,14 +86,14 @@ type Reader interface {
 	Latest(ctx context.Context) (Position, error)
 
 	// Newest reads the current newest rows of cells, in the order of cells. It may stop early and return the rows of
-	// only the first cells. A row is nil if the cell has no row, or if its row now has another variant of the key (see
-	// Spellings). bytes limits the size of the rows; at least one is returned, and all if bytes is 0. The rows include
-	// every change up to asOf, and may include later commits.
+	// only the first cells. A row is nil if the cell has no row, or if its row is now stored under a different variant
+	// of the key (see Spellings). bytes limits the size of the rows; at least one is returned, and all if bytes is 0.
+	// The rows include every change up to asOf, and may include later commits.
 	Newest(ctx context.Context, cells []Cell, bytes int64) (rows []*Row, asOf int64, err error)
 
 	// Scan reads the next rows of a table, usually in the order of its Table.Offset. after is the Next of the previous
 	// chunk ("" at the start). Scan reads only cells of the given column values; all, if columns is empty. A scan may
-	// keep to another order from its start to its end, and may leave out rows that are not the newest of their cells.
+	// use a different order, from its start to its end, and may leave out rows that are not the newest of their cells.
 	Scan(ctx context.Context, table string, columns []string, after string, limit ScanLimit) (Chunk, error)
 
 	// Includes reports whether p includes every transaction that fence names: a GTID set, or FILE:POS.
@@ -107,16 +108,17 @@ type Reader interface {
 	// key.
 	Siblings(ctx context.Context, table string, keys []Key) ([]Cell, error)
 
-	// Referring returns the cells of the rows that refs concern, and perhaps more, in the order of their keys, a page at a
-	// time (see Target.Outdated). All refs are of one Lookup. Referring sees the changes of every delivered Reference.
+	// Referring returns the cells of the rows that refs concern (see Reference), and perhaps more, in the order of
+	// their keys, a page at a time (see Target.Outdated). All refs are of one Lookup. Referring sees the changes of
+	// every delivered Reference.
 	Referring(ctx context.Context, refs []Reference, after string, limit int) (cells []Cell, next string, err error)
 
 	// MixesSpellings reports whether a table has several rows per cell, and its server treats different keys as equal.
 	MixesSpellings(table string) bool
 
-	// Spellings finds those of the given keys that the source also stores in another variant, such as "ABC" for "abc".
-	// For each of them it returns the cells of every column value and variant. It sees every row that was delivered
-	// before.
+	// Spellings finds those of the given keys that the source also stores under a different variant, such as "ABC" for
+	// "abc", which the source treats as equal. For each of them it returns the cells of every column value and variant.
+	// It sees every row that was delivered before.
 	Spellings(ctx context.Context, table string, keys []Key) ([][]Cell, error)
 
 	// Estimate is the approximate number of rows of a table.
@@ -152,9 +154,9 @@ type Handler interface {
 	// may reuse the Change after the call; the handler owns its Row.
 	Change(ctx context.Context, c *Change) error
 
-	// Refer reports a change of a row that views join to other rows (Table.Lookups), after the changed row's own Change.
-	// It is called once for the old values, and once for the new ones if they differ. It may block, and an error ends
-	// Read.
+	// Refer reports a change of a row that views join to other rows (Table.Lookups), after the changed row's own
+	// Change. It is called once for the row's old values, and once for its new values if they differ. It may block, and
+	// an error ends Read.
 	Refer(ctx context.Context, ref *Reference) error
 
 	// Commit says that a transaction ends at order, and that everything up to there was delivered. at is the commit time
@@ -163,8 +165,8 @@ type Handler interface {
 	Commit(order int64, at time.Time)
 
 	// Unlogged reports that rows of a table changed up to order, and that the log does not say which (ErrUnlogged): a
-	// TRUNCATE, a statement logged as text, another table renamed to the watched table's name, or rows that can't be
-	// decoded or don't identify their cell. If it returns err, reading ends. If it returns nil, reading continues with the
-	// table that now has the name.
+	// TRUNCATE, a statement logged as text, a different table renamed to the watched table's name, or rows that can't
+	// be decoded or don't identify their cell. If it returns err, reading ends. If it returns nil, reading continues
+	// with the table that now has the name.
 	Unlogged(table string, order int64, err error) error
 }

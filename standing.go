@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Standing is a view's progress with one source. A sink keeps it beside the data (Mark), the store keeps it
-// (Checkpoint), and the running program has it in memory. If they differ, the `beginning` of package pipeline decides
-// which one counts.
+// Standing is a view's progress with one source. A sink keeps it together with the data (Mark), the store keeps it
+// (Checkpoint), and the running program has it in memory. If the three differ, the `beginning` of package pipeline
+// decides which one counts.
 type Standing struct {
 	Position Position `json:"position"` // everything up to this position has been applied
 	// the fill's progress by table; nil once the view is filled. The scan of a table that is missing here has not begun
@@ -15,7 +15,7 @@ type Standing struct {
 	FillFrom int64               `json:"fill_from,omitempty"` // the Order at which the fill began
 	Repair   bool                `json:"repair,omitempty"`    // the fill rewrites even what the view should hold already
 	Epoch    int64               `json:"epoch,omitempty"`     // the last fill's number, which only rises; 0: unknown
-	// log position at which another table took the name of a table that the view reads, so that the view must be
+	// log position at which a different table took the name of a table that the view reads, so that the view must be
 	// compared with the source; 0: no comparison is due
 	Swapped int64 `json:"swapped,omitempty"`
 }
@@ -72,7 +72,7 @@ type Progress struct {
 // Filling reports whether the view is still being filled.
 func (s Standing) Filling() bool { return s.Fill != nil }
 
-// Less reports whether p is less far than o. Both are progress of one fill.
+// Less reports whether p is behind o. Both are the progress of one table in the same fill.
 func (p Progress) Less(o Progress) bool {
 	if p.Done != o.Done {
 		return o.Done
@@ -114,13 +114,14 @@ func (s Standing) Anew() Standing {
 		Epoch: max(s.Epoch+1, time.Now().UnixMicro())}
 }
 
-// IsAnew reports whether Anew made s.
+// IsAnew reports whether s is still as Anew made it: the fill has not begun.
 func (s Standing) IsAnew() bool {
 	return !s.Position.IsZero() && s.Filling() && len(s.Fill) == 0 && s.Repair
 }
 
-// Below reports whether s, a sink's mark, is less than what was marked before, so that the sink lost data. The mark of
-// a later fill is never less, however far that fill is: another replicator began it, or swapped in a rebuilt view.
+// Below reports whether s, a sink's mark, is behind an earlier mark of the same view, so that the sink lost data. The
+// mark of a later fill is never behind, however little was filled: another replicator began that fill, or swapped in a
+// rebuilt view.
 func (s Standing) Below(marked Standing) bool {
 	switch {
 	case s.Epoch != marked.Epoch:
@@ -138,7 +139,7 @@ func (s Standing) Below(marked Standing) bool {
 	return false
 }
 
-// Least returns a view's Standing in a sink with two parts, one at s and the other at o. The part that is less far
+// Least returns a view's Standing in a sink with two parts, one at s and the other at o. The part that is behind
 // counts.
 func (s Standing) Least(o Standing) Standing {
 	least := s
@@ -156,8 +157,8 @@ func (s Standing) Least(o Standing) Standing {
 	return least
 }
 
-// farther combines the progress of two replicators on one fill: for each table the greater one; nil if one has
-// finished.
+// farther combines the progress of two replicators on one fill: for each table the greater one; nil if either
+// replicator has finished the fill.
 func farther(a, b map[string]Progress) map[string]Progress {
 	if a == nil || b == nil {
 		return nil
@@ -171,7 +172,7 @@ func farther(a, b map[string]Progress) map[string]Progress {
 	return both
 }
 
-// CommonFill returns the progress that two parts have both made on one fill: for each table the lesser one. Neither a
+// CommonFill returns the progress on one fill that two parts have in common: for each table the lesser one. Neither a
 // nor b is nil.
 func CommonFill(a, b map[string]Progress) map[string]Progress {
 	both := map[string]Progress{}

@@ -37,7 +37,7 @@ type ViewStatus struct {
 	FilledRows  int64    `json:"filled_rows,omitempty"`
 	Checkpoint  float64  `json:"checkpoint_age_seconds"`
 	Applied     Position `json:"-"`
-	ReadLag     *float64 `json:"-"` // like LagSeconds, but during a fill only the lag of following the log
+	ReadLag     *float64 `json:"-"` // like LagSeconds, but during a fill it is only the lag of reading the log
 
 	ErrorSince time.Time  `json:"error_since,omitzero"`  // when Error first occurred
 	LastError  *PastError `json:"last_error,omitempty"`  // the latest error that has passed; nil: none so far
@@ -66,7 +66,8 @@ type ViewStatus struct {
 	Behind *int64 `json:"behind_records,omitempty"` // number of the partition's records not yet applied; nil: unknown
 }
 
-// KeptUp reports whether readers see current contents: the view runs, or is rebuilt beside the live one.
+// KeptUp reports whether readers see current contents: the view runs, or a second copy of it is rebuilt while readers
+// see the live one.
 func (s *ViewStatus) KeptUp() bool {
 	return s.State == StateRunning || s.State == StateRebuilding && !s.Frozen
 }

@@ -12,8 +12,8 @@ type Checkpoint struct {
 	Source      string `json:"source,omitempty"` // the shard's name
 	Fingerprint string `json:"fingerprint"`
 	Standing
-	// Read is a position after Standing.Position: the source was already read up to it. The sink may have some of the
-	// changes in between.
+	// Read is how far the source was read when the checkpoint was saved; zero if unknown. It is not before
+	// Standing.Position. The sink may have some of the changes in between.
 	Read    Position `json:"read,omitzero"`
 	Letters bool     `json:"letters,omitempty"` // the store knows every cell that is a dead letter in the sink
 
@@ -50,8 +50,8 @@ type Layouts interface {
 	Layout(ctx context.Context, digest string) (string, error)
 }
 
-// DeadLetters keeps rows that could not be decoded or written, one for each view, source and cell. The source counts,
-// because two shards may have a row of one key while its entity moves.
+// DeadLetters keeps rows that could not be decoded or written, one for each view, source and cell. Each source has its
+// own letter, because two shards may have a row of one key while its entity moves from one to the other.
 type DeadLetters interface {
 	// Bury durably records dead letters. A letter replaces an older letter of the same view, source and cell.
 	Bury(ctx context.Context, letters []DeadLetter) error

@@ -16,8 +16,8 @@ func (f Feed) Matches(c Cell) bool {
 	return f.Table == c.Table && (f.Column == "" || f.Column == c.Column)
 }
 
-// View is the complete definition of a view, as the configuration has it. The engine uses Name to Fields. Package view
-// compiles Key to Sum, which say what cells contribute. The view's sink uses the rest.
+// View is the complete definition of a view, as the configuration has it. Package view compiles the members from Fields
+// to Joins, which say what cells contribute. Settings are for the view's sink.
 type View struct {
 	Name   string
 	Sink   string
