@@ -29,7 +29,7 @@ type Config struct {
 }
 
 // Line returns the line of a view's key, or of the view's section if the key is not given. Errors in compiling a view
-// use it. A name in a table of fields has the line of that table's key.
+// use it. For a name in a table of fields ("fields.email"), it is the line of the key fields.
 func (c *Config) Line(view, key string) int {
 	for path := view + "." + key; ; {
 		if line := c.lines[path]; line > 0 {

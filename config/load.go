@@ -102,7 +102,7 @@ type loader struct {
 }
 
 // leavesOut reports whether a setting that needs a missing environment variable or file may be left out. If so, it sets
-// leftOut. The running process's address may not be left out.
+// leftOut. The address of the running process (http.listen) is never left out.
 func (l *loader) leavesOut(path string) bool {
 	if !l.toAsk || path == "http.listen" {
 		return false

@@ -12,7 +12,7 @@ import (
 )
 
 // PathName returns the default name of a value with the given path: the path's last name, without quotes. It returns ""
-// if a name in the path is empty.
+// for a malformed path.
 func PathName(path string) string {
 	name := ""
 	for rest := strings.TrimPrefix(path, "$"); ; {
@@ -51,7 +51,7 @@ type Origin struct {
 	Join  *replicator.Join
 }
 
-// Whole reports whether the origin is more than a single value of a row.
+// Whole reports whether the origin is a list of rows or a whole joined row, and not a single value of a row.
 func (o Origin) Whole() bool { return o.List || o.Join != nil && o.Path == "" }
 
 // OriginsOf returns the data that a view's path refers to. A path that starts with a join's name refers to rows of the

@@ -337,7 +337,7 @@ func (s *Section) sub(key string) *Section {
 	return &Section{l: s.l, at: n, path: under(s.path, key), shape: under(s.shape, key)}
 }
 
-// named opens the sections in a table whose names the user chose, in the order of the file.
+// named opens the sections below a key, in the order of the file. The user chose their names.
 func (s *Section) named(key string) (names []string, sections []*Section) {
 	n := s.get(key, aTable, "["+under(s.path, key)+".NAME]")
 	if n == nil {

@@ -84,7 +84,7 @@ type Opening struct {
 	Sink    *Sink
 	Views   []*replicator.View // all views of the sink
 	Tables  []replicator.Table // the tables of the source
-	Sources []string           // names of all sources that feed the views; empty if these are partitions of topics
+	Sources []string           // names of all sources that feed the views; empty if they are partitions of Kafka topics
 	InPlace bool               // each source feeds only a part of each view, so a rebuild must change the live view
 	Log     *slog.Logger
 
@@ -128,8 +128,8 @@ type Names interface {
 	// the entities that the name may belong to, in the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 
-	// Makes reports whether the view's key template can make a name that this program wrote: see view.Names. It returns
-	// false for a template that starts with a value.
+	// Makes reports whether the view's key template can make name, which this program itself wrote: see view.Names. It
+	// returns false for a template that starts with a value.
 	Makes(v *replicator.View, name string) bool
 }
 

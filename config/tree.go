@@ -122,7 +122,7 @@ func (t *tree) header(root *node, e *unstable.Node) (*node, string) {
 	return at, path
 }
 
-// descend follows keys from the table at, and creates missing tables.
+// descend follows keys down from a table, and creates missing tables.
 func (t *tree) descend(at *node, path string, keys []string) (*node, bool) {
 	for _, key := range keys {
 		path = under(path, key)

@@ -14,7 +14,7 @@ func commonKeys() []string { return []string{"from", "sink", "kind", "where", "o
 
 func (l *loader) views(root *Section) {
 	names, sections := root.named("views")
-	kept := map[string][]neighbour{} // views by place; the key includes the type of sink
+	kept := map[string][]neighbour{} // the views of each place; a key of the map is a sink's type and a place
 	for i, s := range sections {
 		v, target := l.view(names[i], s)
 		l.config.lines[v.Name] = s.at.line

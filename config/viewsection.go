@@ -79,8 +79,8 @@ func (s *ViewSection) path(key string, p Pair) {
 	}
 }
 
-// Amount returns the last field of a counter or ranking. Its path is in the key sum. Without a path the view counts
-// cells, which is a sum of ones.
+// Amount returns the last field of a counter or ranking. sum is the amount's path, from the key sum. Without a path the
+// view counts cells: it sums ones.
 func (s *ViewSection) Amount(sum, name string) replicator.Field {
 	if sum == "" {
 		return replicator.Field{Name: name, Path: "=1"}
