@@ -12,7 +12,7 @@ type binder struct {
 	table   *replicator.Table
 	names   []string // the properties of the body that the paths need
 	columns []string // the needed columns that are not part of the cell
-	needed  []string // the columns that views of only this table need
+	needed  []string // the columns that the table must have; rows may lack the others
 	merged  bool     // the view has several tables, so an unknown column may belong to another table
 
 	tables []replicator.Table // tables that joins may name

@@ -203,8 +203,8 @@ func addOperators(c *conf.Config) {
 	add("negative", new(func(any) any), func(args ...any) (any, error) { return negative(args[0]) })
 }
 
-// exactOperators replaces the operators of a type-checked tree with the functions of addOperators. It replaces literal
-// numbers that a float64 can't hold with exacts.
+// exactOperators replaces the operators of a type-checked tree with the functions of addOperators. It also turns each
+// literal number that a float64 can't hold into an exact.
 func exactOperators(parsed *parser.Tree) {
 	text := []rune(parsed.Source.String())
 	ast.Walk(&parsed.Node, visitor(func(n *ast.Node) {

@@ -178,8 +178,8 @@ type joinError struct {
 func (e *joinError) Error() string { return fmt.Sprintf("join %s: row %s: %v", e.join, e.cell, e.err) }
 func (e *joinError) Unwrap() error { return e.err }
 
-// ofJoinedRow returns the joinError inside err, because the field that met the joined row first doesn't matter. It
-// returns other errors unchanged.
+// ofJoinedRow returns the joinError inside err, without the name of the field that happened to use the joined row
+// first. It returns other errors unchanged.
 func ofJoinedRow(err error) error {
 	var joined *joinError
 	if errors.As(err, &joined) {

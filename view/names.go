@@ -48,7 +48,7 @@ func (a *Names) Begins(v *replicator.View) string {
 }
 
 // Entities reports whether the view's key template can make name. If it can, and no cell made this name, another
-// program put it there. For a hash or JSON view, Entities also returns the entities that the name may belong to, in the
+// program wrote it. For a hash or JSON view, Entities also returns the entities that the name may belong to, in the
 // form of replicator.Key.String. There can be several, because values of different kinds can look the same.
 //
 // When in doubt, Entities returns false. A template that starts with a value could make any name. And a name whose last

@@ -88,7 +88,7 @@ func parseForm(name string) (form, error) {
 		didYouMean(name, keytemplate.Forms()))
 }
 
-// render makes the key. ok is false if one of its values is missing.
+// render makes the key or member. ok is false if one of its values is missing.
 func (s *scope) render(t *template) (key string, ok bool, err error) {
 	b := s.text[:0]
 	for i := range t.parts {
