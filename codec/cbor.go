@@ -58,7 +58,8 @@ func cborValue(r *reader, depth int) (any, error) {
 	return r.tagged(n, depth)
 }
 
-// argument reads the number that belongs to a head. The head's low bits are the number, or give its size in bytes.
+// argument reads the number in a value's head, which is the value's first byte and up to eight more. The first byte's
+// low bits, info, are the number itself or say how many bytes hold it.
 func (r *reader) argument(major, info byte) (uint64, error) {
 	switch {
 	case info < 24:

@@ -159,7 +159,7 @@ func (c *Codec) unpack(body []byte, decode func([]byte) error) error {
 	return c.unpackInto(in, body, decode)
 }
 
-// unpackInto does what unpack does, and uses the buffers of space.
+// unpackInto does what unpack does, with the buffers of space.
 func (c *Codec) unpackInto(space *space, body []byte, decode func([]byte) error) error {
 	for i, l := range c.layers {
 		dst := &space[i%2] // the other buffer holds the input

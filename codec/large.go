@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Decompressing a large body takes megabytes of memory. If every lane (the writers of a pipeline) decompressed large
+// Decompressing a large body takes megabytes of memory. If every lane (one of a pipeline's writers) decompressed large
 // bodies into its own growing memory, that would take about ten times the size of one body. So only one large body is
 // decompressed at a time. Its memory is kept for the next one, and dropped after some time without one.
 
