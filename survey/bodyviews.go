@@ -91,7 +91,8 @@ func (s *sortOfCell) candidates() []candidate {
 	return all[:min(len(all), mostIndexes)]
 }
 
-// suggest creates the views of a kind of cell. The most likely index may be enabled; the others are comments.
+// suggest creates the views of a kind of cell. Of its index views in MySQL, only the most likely one may be enabled;
+// the others are comments.
 func (p *plan) suggest(s *sortOfCell) {
 	indexes := s.candidates()
 	live := slices.IndexFunc(indexes, func(c candidate) bool {
@@ -215,7 +216,7 @@ func (p *plan) why(t *Table) string {
 	if p.keeper().Kept[t.Name] != "" {
 		return fmt.Sprintf("The table %s is there, and the program keeps this view in it already.", shown(t.Name))
 	}
-	return fmt.Sprintf("The table %s is there, and empty.", shown(t.Name))
+	return fmt.Sprintf("The table %s already exists and is empty.", shown(t.Name))
 }
 
 // fitsIndex reports whether a table is suitable for an index of a property: it has a column with the property's name

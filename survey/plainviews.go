@@ -8,9 +8,10 @@ import (
 	"replicator/internal/seen"
 )
 
-// suggestForRows suggests views of a table without bodies: counters if its key has several columns, as for favorites;
-// otherwise indexes of its columns; and counts by a column of states. If no sink was named, the counter or index in
-// MySQL is enabled only if it is the first enabled view, or if an existing table was made for it.
+// suggestForRows suggests views of a table without bodies. If the table's key has several columns and the rows have no
+// version, as in a table of favorites, it suggests a counter, and otherwise an index of a column. It also suggests
+// counts by a state column, and views for the other sinks. If no sink was named, the counter or index in MySQL is
+// enabled only if it is the first enabled view, or if an existing table was made for it.
 func (p *plan) suggestForRows(f *followed) {
 	if f.Rows == 0 {
 		return
@@ -59,9 +60,10 @@ func (f *followed) joins() bool {
 		func(name string) bool { return !f.col(name).temporal() })
 }
 
-// members suggests sets in Redis. If the key has one column, each set holds the entities with the same value of the
-// column that users most likely search by. If the key has several columns, each set holds the other key columns of the
-// rows with the same value of the first.
+// members suggests sets in Redis. If the key has one column, or the rows have versions, each set holds the entities
+// with the same value of the column that users most likely search by. Otherwise the key has several columns, and each
+// set holds the other key columns of the rows with the same value of the first. It returns false if there is no column
+// to search by.
 func (p *plan) members(f *followed, base, template string) (stanza, bool) {
 	if len(f.key) == 1 || f.version != "" {
 		c := f.likeliest()
@@ -138,7 +140,7 @@ func (p *plan) countsInRedis(f *followed, base string, by *Column) stanza {
 	return v
 }
 
-// plainFields returns the useful columns beside the key.
+// plainFields returns the useful columns that are not in the key.
 func (f *followed) plainFields() (names []string) {
 	for i := range f.Columns {
 		c := &f.Columns[i]
@@ -226,7 +228,8 @@ func (f *followed) likeliest() (best *Column) {
 	return best
 }
 
-// indexable reports whether an index has room for the column's full values beside a key.
+// indexable reports whether an index can hold the column's full values. room is the number of bytes that the key
+// leaves.
 func (c *Column) indexable(room int64) bool {
 	switch {
 	case c.integer(), c.DataType == "decimal", c.DataType == "uuid", c.DataType == "enum":

@@ -66,7 +66,8 @@ func assign(t *Table, stages [][]Codec) roles {
 var versionNames = []string{"version", "ref_key", "revision", "rev", "ver", "seq", "sequence", "generation",
 	"timestamp", "ts", "time"}
 
-// versions finds a unique key that consists of an entity, perhaps a kind of cell, and a version.
+// versions finds a unique key that consists of an entity, perhaps a kind of cell, and a version. It returns false if
+// there is none.
 func (r *roles) versions(t *Table) bool {
 	best := 0
 	for _, u := range t.Unique {
@@ -162,8 +163,8 @@ var keyNames = []string{"id", "uuid", "guid", "key", "row_key", "entity_id", "en
 	"external_id", "public_id"}
 
 // entityKey returns the unique key that identifies the entity. That is usually the primary key. The exception is a
-// table of bodies whose primary key only numbers the rows, if another single-column key is a UUID or is named like a
-// key.
+// table of bodies whose primary key only numbers the rows, if a different single-column key is a UUID or is named like
+// a key.
 func entityKey(t *Table, bodies bool) []string {
 	first := t.Unique[0]
 	if !bodies || len(first) != 1 || !t.col(first[0]).Auto {

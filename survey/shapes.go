@@ -25,7 +25,8 @@ var logWords = []string{"event", "log", "history", "version", "audit", "journal"
 var changes = []string{"create", "created", "insert", "inserted", "update", "updated", "destroy", "destroyed", "delete",
 	"deleted", "c", "u", "d", "i"}
 
-// log finds the roles of a log: an entity, perhaps the kind of event, and the row number as the version.
+// log finds the roles of a log: an entity, perhaps the kind of event, and the row number as the version. It returns
+// false if the table is not a log.
 func (r *roles) log(t *Table) bool {
 	if len(t.Primary) != 1 || !t.col(t.Primary[0]).Auto || !t.col(t.Primary[0]).integer() {
 		return false
@@ -34,7 +35,7 @@ func (r *roles) log(t *Table) bool {
 	if key == nil || slices.ContainsFunc(t.Unique, func(u []string) bool { return subset(u, key) }) {
 		return false
 	}
-	for _, u := range t.Unique { // a unique key without its version column identifies the entity
+	for _, u := range t.Unique { // the key of a version is the entity's key and a number
 		if last := len(u) - 1; last > 0 && subset(key, u[:last]) && t.col(u[last]).integer() {
 			key = u[:last]
 			break
@@ -124,7 +125,8 @@ var (
 )
 
 // attributes finds the roles of a table of attributes: an entity, the attribute as the kind of cell, and its value,
-// which has no role. If an entity may have an attribute twice, the row number is the version.
+// which has no role. If an entity may have an attribute twice, the row number is the version. It returns false for any
+// other table.
 func (r *roles) attributes(t *Table) bool {
 	attribute, value := t.named(attributeNames), t.named(valueNames)
 	if attribute == nil || value == nil || attribute.Nullable || !(attribute.shortText() || attribute.integer()) ||

@@ -88,8 +88,7 @@ func documentFields(paths []string) string {
 	return inline(fields)
 }
 
-// isOwn reports whether a table belongs to the program: its state of views, or a table that a rebuild creates beside a
-// view.
+// isOwn reports whether a table belongs to the program: it holds the program's own state, or a rebuild created it.
 func isOwn(table string) bool {
 	return strings.HasSuffix(table, "__rebuild") || strings.HasSuffix(table, "__replaced") ||
 		slices.Contains([]string{"replicator_views", "replicator_state", "replicator_locks",
@@ -133,8 +132,9 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 	return p
 }
 
-// follow finds the roles of a table's columns and suggests views of its bodies. If the table can't be followed, f is
-// nil and left gives the reason. left is empty for the program's own tables and for tables that were not requested.
+// follow finds the roles of a table's columns and suggests views of its bodies. If the table is not followed, f is nil
+// and left gives the reason. left is empty for the program's own tables, for tables that were not requested, and for
+// tables that another table of their numbered group stands for.
 func (p *plan) follow(t *Table, stages [][]Codec) (f *followed, left string) {
 	if ofFramework(t.Name) && !isOwn(t.Name) {
 		return nil, fmt.Sprintf("%s: a framework uses it for itself.", shown(t.Name))
@@ -214,7 +214,7 @@ func (p *plan) table(name string) *Table {
 }
 
 // free returns a name for a view in MySQL and for the view's own table. It also returns an existing table of that name
-// if the table fits and the view may use it: the table is empty, or the program keeps this view there already.
+// if the table fits and the view may use it: the table is empty, or the program already keeps this view in it.
 func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 	for n := 1; ; n++ {
 		candidate := name
