@@ -20,7 +20,7 @@ type Decoder struct {
 	key           []byte // memory for decodeKey
 }
 
-// Decode reads a Kafka record that Encode made. The error wraps ErrNotOurs if the record has another form, and shows
+// Decode reads a Kafka record that Encode made. The error wraps ErrNotOurs if the record's form differs, and shows
 // none of its content.
 func Decode(in *kgo.Record) (*Record, error) { return new(Decoder).Decode(in) }
 

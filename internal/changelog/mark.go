@@ -10,9 +10,9 @@ import (
 	"replicator"
 )
 
-// Mark says how far a view's publisher has come. The publisher writes it to every partition, after the data that it
-// covers, and to the marks topic. A reader that has read a partition up to a mark has all changes of that partition's
-// cells up to the mark's position.
+// Mark says how far a view's publisher, the sink that writes the topic, has come. The publisher writes the mark to
+// every partition, after the data that it covers, and to the marks topic. A reader that has read a partition up to a
+// mark has all changes of that partition's cells up to the mark's position.
 type Mark struct {
 	View        string
 	Source      string // the shard's name
@@ -26,7 +26,7 @@ type Mark struct {
 
 	Topic     string  // id of the topic, which changes if the topic is deleted and created again
 	Offsets   []int64 // by partition: offset of the mark that the same transaction wrote to it; nil in the first mark
-	Forgotten []int64 // by partition: records before this offset are from another definition of the view; nil: none
+	Forgotten []int64 // by partition: records before this offset are from a different definition of the view; nil: none
 	Starts    []int64 // by partition: the log's first offset when the view was created; nil: 0
 }
 

@@ -18,7 +18,7 @@ import (
 // because it is in the active segment, which compaction skips.
 const silence = 30 * time.Second
 
-// Read reads committed records of a topic and passes them to each, some at a time. In each partition it reads from one
+// Read reads committed records of a topic and passes them to each, in batches. In each partition it reads from one
 // offset up to another, which it excludes. It skips offsets before the beginning of the log. A broker that stalls is an
 // error, because an unread record might change a state. So is a transaction that stays open.
 func Read(
@@ -65,7 +65,7 @@ func ReadPast(ctx context.Context, options []kgo.Opt, topic string, partition in
 // bits each (EndTransactionMarker in Kafka's protocol).
 func isCommit(r *kgo.Record) bool { return len(r.Key) >= 4 && binary.BigEndian.Uint16(r.Key[2:]) == 1 }
 
-// read reads all records that an isolation level shows, including control records.
+// read reads all records that an isolation level shows, including control records, and passes them to each in batches.
 func read(ctx context.Context, options []kgo.Opt, isolation kgo.IsolationLevel, topic string, from, to map[int32]int64,
 	each func([]*kgo.Record) error) error {
 	at, left := map[int32]kgo.Offset{}, map[int32]int64{}

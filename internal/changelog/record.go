@@ -71,9 +71,9 @@ const (
 )
 
 // Partition returns a cell's partition in a topic that had n partitions when it was first written. It hashes the key's
-// values, […], with 64-bit FNV-1a, folds the hash to 32 bits, and takes it modulo n. The table's name does not count,
-// because a view may merge cells of several tables. The sink can merge them only in one partition, because each
-// partition is read as a separate source.
+// values, as the JSON array in a record's key, with 64-bit FNV-1a, folds the hash to 32 bits, and takes it modulo n.
+// The table's name does not count, because a view may merge cells of several tables. The sink can merge them only in
+// one partition, because each partition is read as a separate source.
 func Partition(cell replicator.Cell, n int) int {
 	h := uint64(14695981039346656037)
 	for _, c := range appendKeyValues(make([]byte, 0, 128), cell.Key) {

@@ -46,9 +46,9 @@ func (t *Table) Next(partition int32) int64 {
 	return t.next[partition]
 }
 
-// Spread returns how many partitions have cells, judged by the marks of any source that were added; 0 without marks. A
-// topic only ever gains partitions, so the lowest number in a mark is the number that the topic began with. held
-// reports whether any record was added.
+// Spread returns how many partitions have cells: the lowest number in any source's marks that were added; 0 without
+// marks. The lowest number is that of the topic's beginning, because a topic only ever gains partitions, and cells stay
+// in the first ones. held reports whether any record was added.
 func (t *Table) Spread() (partitions int, held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,8 +56,8 @@ func (t *Table) Spread() (partitions int, held bool) {
 }
 
 // Add adds a source's records, in the order of their partitions. From marks it keeps only the number of partitions, for
-// Spread. The error names the record's offset. It wraps ErrNotOurs for a record of another form, and ErrOtherOrigin for
-// another source's record.
+// Spread. The error names the record's offset. It wraps ErrNotOurs for a record that Encode did not make, and
+// ErrOtherOrigin for another source's record.
 func (t *Table) Add(source string, records []*kgo.Record) error {
 	for _, r := range records {
 		if IsMark(r) {
