@@ -111,11 +111,11 @@ type connector struct {
 	driver.Connector
 	setup      []string
 	asks       time.Duration // see Options
-	generation atomic.Int64  // counts losses, and moves to another server; older connections are not used again
-	renewals   atomic.Int64  // counts calls of Renew; older connections are not used again, but close in order
+	generation atomic.Int64  // counts losses, and moves to another server; each ends the use of earlier connections
+	renewals   atomic.Int64  // counts calls of Renew; each ends the use of earlier connections, which were not lost
 
 	mu     sync.Mutex
-	lost   []string // the names of user locks of lost sessions, which the server may still run
+	lost   []string // the names of the user locks of lost sessions; the server may still run these sessions
 	server string   // the server that the newest connection leads to; "": not known
 	moved  int      // how often the address led to another server
 }
@@ -269,7 +269,7 @@ func (c *conn) setUp(ctx context.Context) error {
 	return nil
 }
 
-// end ends the sessions that hold the markers. A session that the server does not know has already ended.
+// end ends the sessions that hold the given marker locks. A session that the server does not know has already ended.
 func (c *conn) end(ctx context.Context, markers []string) error {
 	for _, m := range markers {
 		id, err := c.ask(ctx, "SELECT IS_USED_LOCK('"+m+"')")

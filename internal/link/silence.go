@@ -94,7 +94,7 @@ func (k *connector) dial(ctx context.Context, network, address string) (net.Conn
 func unknown() bool { return true }
 
 // works reports whether the session that holds a marker is at work. It also returns true if that can't be found out:
-// the server can't be reached, or another server without the session answers at its address.
+// the server can't be reached, or a different server, which doesn't have the session, answers at its address.
 func (k *connector) works(marker, server string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
