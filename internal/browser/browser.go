@@ -1,8 +1,8 @@
 // Package browser drives a headless Chromium for tests of web pages. It speaks the DevTools protocol through a pipe, so
 // it opens no port.
 //
-// If the machine can't run the browser, its tests are skipped with the reason. If servers are required (package
-// servertest), they fail instead.
+// If the machine can't run the browser, tests that start it are skipped with the reason. If servers are required
+// (package servertest), they fail instead.
 package browser
 
 import (

@@ -35,7 +35,7 @@ type Release struct {
 	Targets []Target
 }
 
-// beside returns the files that every archive and package has beside the program.
+// beside returns the files that every archive and package has in addition to the program.
 func beside() []string {
 	return []string{"LICENSE", "README.md", "CHANGELOG.md", "config.example.toml"}
 }

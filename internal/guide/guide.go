@@ -13,7 +13,8 @@ package guide
 // Path is the profile's path, relative to the module's root.
 const Path = "cmd/replicator/guide.pgo"
 
-// Variable names the directory to which a program that is built with Tag writes its profile.
+// Variable is the environment variable with the directory to which the program writes its profile, if it is built with
+// the build tag Tag.
 const (
 	Variable = "REPLICATOR_PROFILE"
 	Tag      = "profile"

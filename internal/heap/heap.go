@@ -25,7 +25,7 @@ func percent(inUse int64) int {
 	return int(min(max(room*100/max(inUse, 1)-100, least), most))
 }
 
-// Pace adjusts the garbage collector as the package says, from now on until stop is called, for the whole process.
+// Pace adjusts the garbage collector to the memory in use, from now on until stop is called, for the whole process.
 func Pace() (stop func()) {
 	p := &pace{percent: most, stopped: make(chan struct{})}
 	before := debug.SetGCPercent(p.percent)

@@ -51,7 +51,7 @@ func Quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// completed is an error whose text was changed: its commands got the file, or Views got replaced.
+// completed is an error whose text was changed: its commands got the file, or the placeholder Views was replaced.
 type completed struct {
 	error
 	text string

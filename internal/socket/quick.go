@@ -38,7 +38,7 @@ func Quick(c net.Conn) net.Conn {
 }
 
 // SyscallConn implements syscall.Conn for pools. It fails if the other side closed the idle connection or sent
-// unexpected data. The connection that it returns does no further checks.
+// unexpected data. The RawConn that it returns does no further checks.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	var one [1]byte
 	n, errno, err := c.peek.do(c.raw.Read, one[:])

@@ -49,7 +49,7 @@ func New(dir string) *Map {
 	return m
 }
 
-// entryOverhead is the memory that an entry takes beside its key and value.
+// entryOverhead is the memory that an entry takes in addition to its key and value.
 const entryOverhead = 64
 
 // Put sets the value of a key. The map keeps value. If Put fails, the key has either the new or the old value.
@@ -201,7 +201,7 @@ func (m *Map) tidy() {
 	go m.mergeRuns(from, old)
 }
 
-// due returns the first run to merge, together with all later ones; -1 if there are none. Runs of one tier are merged
+// due returns the first run to merge, together with all later ones; -1 if no merge is due. Runs of one tier are merged
 // when there are mergedAtOnce of them. All runs are merged when those after the first are as large as the first. So the
 // files hold little more than twice the current entries.
 func (m *Map) due() int {
