@@ -16,7 +16,7 @@
 //
 // If the source has two shards, keys move between them in half of the runs (moves.go). In two thirds of the runs, views
 // of plain rows also show rows joined from another table and from the same table (joined.go). Faults then affect the
-// other table, too. In half of the runs, the writers stop before the last fault. This finds faults that the program
+// joined table, too. In half of the runs, the writers stop before the last fault. This finds faults that the program
 // would only notice with the next write. At the end, the harness heals all faults. Within -patience, every view must
 // then equal what the model (model.go) computes from the source's rows.
 //
@@ -39,8 +39,8 @@
 //	go run ./torture -report runs.jsonl,more.jsonl
 //
 // -results records the servers and faults that each run really used, and -report makes tables from these records
-// (results.go). If the harness itself fails, the run says nothing about the program, so it is counted separately and
-// the next run follows. With -all, torture also continues after a run that found errors in the program.
+// (results.go). If the harness itself fails, the run says nothing about the program. Such a run is counted separately,
+// and the next run follows. With -all, torture also continues after a run that found errors in the program.
 //
 // # Repeating a run
 //

@@ -14,7 +14,7 @@ import (
 
 // failoverFaults replace the source with another server that has its own server id, binlog files and positions.
 func failoverFaults() map[string]fault {
-	fits := func(p Plan) bool { return p.Store == "file" } // the mysql store is in the replaced source
+	fits := func(p Plan) bool { return p.Store == "file" } // a store in MySQL is in the source, which is replaced
 	return map[string]fault{
 		failover: {about: "a replica with other binlog file names replaces the source, and later the source returns",
 			fits: fits,
@@ -65,7 +65,7 @@ func (w *world) startReplica(ctx context.Context) (err error) {
 	return replicate(ctx, w.replica, w.source)
 }
 
-// loseTail promotes a replica that lacks some transactions that the views show.
+// loseTail promotes a replica that lacks the source's last transactions, which the views may already show.
 func loseTail(ctx context.Context, w *world, f Fault) (heal, error) {
 	if !w.canFailOver(ctx) {
 		return nil, errSkipped
@@ -121,8 +121,8 @@ func (w *world) promote(ctx context.Context, to *servers.Server, complete bool) 
 	return nil
 }
 
-// failBack makes the original source the source again. The original source first replicates the promoted replica. empty
-// says that the original source has transactions that the replica lacks, so it must start without data.
+// failBack makes the original source the source again, once it has replicated everything from the promoted replica. If
+// empty is set, failBack first deletes the original source's data, which contain transactions that the replica lacks.
 func (w *world) failBack(ctx context.Context, empty bool) error {
 	first := w.servers.source[w.plan.Source]
 	if err := first.Restart(ctx); err != nil {
@@ -137,9 +137,9 @@ func (w *world) failBack(ctx context.Context, empty bool) error {
 		if err := forgetLog(ctx, first); err != nil {
 			return err
 		}
-		// A replica skips events with its own server id. So the id must be one that no earlier event has. Events of
-		// earlier runs count, too: a server that has not restarted since may have written this run's tables with such
-		// an id.
+		// The promoted replica's binlog contains events that this server wrote as the source. A replica skips events
+		// with its own server id, so the server needs an id that it never had. The ids of earlier runs count, too: a
+		// server keeps such an id until it restarts.
 		w.servers.lives++
 		if err := tell(ctx, first, fmt.Sprint("SET GLOBAL server_id = ", w.servers.lives<<20+first.Port)); err != nil {
 			return err

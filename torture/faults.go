@@ -14,7 +14,7 @@ import (
 type fault struct {
 	about string
 	fits  func(p Plan) bool // whether a plan may have the fault; nil: every plan may
-	// mounts says that the fault needs its own file system, which not every process may mount.
+	// mounts says that the state directory must be its own file system, which not every process may mount.
 	mounts bool
 	// skewed says that the fault needs a program whose clock can be set.
 	skewed bool
@@ -34,7 +34,7 @@ type heal func(context.Context) error
 // errSkipped means that the fault can't be injected now, often because another fault is active.
 var errSkipped = errors.New("the fault can't be injected now")
 
-// healed returns the result of a fault that has already ended.
+// healed returns the results of begin for a fault that has already ended: no heal function, and the error.
 func healed(err error) (heal, error) { return nil, err }
 
 // faults returns all faults by name.
@@ -58,7 +58,7 @@ func faults() map[string]fault {
 	return all
 }
 
-// faultNames returns the names of the faults that fit a plan, in order.
+// faultNames returns the names of the chosen faults that fit a plan, sorted. If none fits, it returns "kill".
 func faultNames(p Plan, c Choices) []string {
 	all := faults()
 	var names []string
@@ -80,8 +80,9 @@ func withFile(p Plan) bool { return p.Store == "file" }
 // any returns the view that the fault's argument selects.
 func (w *world) any(f Fault) View { return w.plan.Views[int(f.Arg)%len(w.plan.Views)] }
 
-// inflict injects the plan's faults, one after another or two at once, and heals them. It waits for each*(i+1)
-// transactions before fault i, unless that fault begins with the previous one. It calls last before the last fault.
+// inflict injects the plan's faults and heals them. Before fault i, it heals the earlier faults and waits until
+// each*(i+1) transactions have been written, unless fault i must begin while the previous fault lasts. It calls last
+// before the last fault.
 func (w *world) inflict(ctx context.Context, each int, last func()) error {
 	known := faults()
 	var open []heal

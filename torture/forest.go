@@ -10,10 +10,10 @@ import (
 	"replicator/internal/servers"
 )
 
-// In some plans, the source has a table "tree", whose rows refer to rows of the same table, and a table "leaf", whose
-// rows refer to rows of "tree". Foreign keys enforce this in the source and in the sink's tables, which exist before
-// the program starts. So every committed row has its parent, and no dead letter may remain. The view of "leaf" comes
-// first in the configuration, so the program can't rely on the configuration's order.
+// In some plans, the source has a forest: a table "tree", whose rows refer to rows of the same table, and a table
+// "leaf", whose rows refer to rows of "tree". Foreign keys enforce this in the source and in the sink's tables, which
+// exist before the program starts. So every committed row has its parent, and no dead letter may remain. The view of
+// "leaf" comes first in the configuration, so the program can't rely on the configuration's order.
 
 var forest = []Table{
 	{Name: "leaf", Shape: rows, Key: intKey, Keys: 40, Refers: "tree"},
@@ -21,7 +21,7 @@ var forest = []Table{
 }
 
 // plantForest adds the forest to some plans. It leaves out plans with shards, because rows in different shards can't
-// refer to each other. It also leaves out MySQL 5.7, which can't write parents and children in any order.
+// refer to each other. It also leaves out sinks on MySQL 5.7, where the program can't write a child before its parent.
 func (p *Plan) plantForest() {
 	p.Forest = p.Topic == nil && p.Shards == 1 && p.Seed%5 < 2 && p.Main != servers.MySQL57 &&
 		slices.Contains(p.sinks(), "main")
@@ -130,8 +130,8 @@ func (w *workload) growIfMissing(ctx context.Context, tx execer, r *rand.Rand, n
 	return w.putInForest(ctx, tx, forest[1], r, n, -1)
 }
 
-// putInForest writes the nth row of t, with the tree's row above as its parent. If above is negative, the row has no
-// parent.
+// putInForest writes the nth row of t. Its parent is the row of "tree" with the number above. If above is negative, the
+// row has no parent.
 func (w *workload) putInForest(ctx context.Context, tx execer, t Table, r *rand.Rand, n, above int) error {
 	var up any
 	if above >= 0 {

@@ -17,7 +17,7 @@ import (
 )
 
 // A process's clock can't be changed without changing the machine's clock. The program is static, so no library can be
-// replaced, either. So `go build -overlay` builds the program with another time.Now, which adds an offset from a file.
+// replaced, either. So `go build -overlay` builds the program with its own time.Now, which adds an offset from a file.
 // Only the wall clock jumps, as it does when a machine's time is set. Timers and deadlines use the monotonic clock.
 
 // clockFaults make clocks jump.

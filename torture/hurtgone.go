@@ -21,7 +21,8 @@ func goneFaults() map[string]fault {
 	}
 }
 
-// goneViews returns the views of the first table with versioned rows whose contents the reader can poll.
+// goneViews returns the views of one table with versioned rows that the reader can poll. It takes the first table that
+// has such views.
 func (p Plan) goneViews() (views []View) {
 	for _, v := range p.Views {
 		polled := !v.Where && slices.Contains([]string{"row", "hash", "document"}, v.Kind)
@@ -32,18 +33,18 @@ func (p Plan) goneViews() (views []View) {
 	return views
 }
 
-// gone is an entity that no writer changes.
+// gone is the entity whose history comeAndGo creates. No writer changes it.
 type gone struct {
 	late
 	views   []View
 	deletes *tap   // holds the delete of the highest version
 	inserts *tap   // holds the insert of the middle version
-	after   late   // another entity; its row is inserted right after the middle version
+	after   late   // a second entity; its row is inserted right after the middle version
 	filler  string // a table whose large row separates the last delete from the inserts in the log
 }
 
-// comeAndGo creates a history of one entity with the versions w < x < v. Writers wait until it ends. Taps hold the
-// binlog at three points.
+// comeAndGo creates a history of one entity with the versions w < x < v. Writers wait until it returns. Taps
+// (see link.go) hold the binlog at three points.
 //
 //	in the source    the program
 //	put w, put v     shows v
@@ -126,7 +127,7 @@ func (g *gone) readInsert(ctx context.Context) error {
 	if err := g.shows(ctx, g.after.n, fmt.Sprint(g.last)); err != nil {
 		return err
 	}
-	if err := pause.For(ctx, 100*time.Millisecond); err != nil { // this entity's lane may be behind the lane of g.after
+	if err := pause.For(ctx, 100*time.Millisecond); err != nil { // the program may apply x a little later than g.after
 		return err
 	}
 	for _, v := range g.views {

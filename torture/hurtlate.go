@@ -47,7 +47,7 @@ type late struct {
 	last     int64          // the highest version that the entity will have
 	plan     Plan           // the plan of the additional programs
 	dir      string         // the directory of the additional programs
-	links    [2]*link       // to the source and to Redis, for the second program
+	links    [2]*link       // the second program's links to the source and to Redis
 	fresh    launch.Program // the new program, which fills the view later
 	programs []*launch.Process
 
@@ -124,7 +124,7 @@ func (l *late) close() {
 	}
 }
 
-// program returns an additional program with these source and cache addresses, and with longer timeouts.
+// program configures an additional program for these addresses of the source and of Redis, with longer timeouts.
 func (l *late) program(name, source, cache string) (launch.Program, error) {
 	p := l.w.program
 	p.Dir = filepath.Join(l.dir, name)
@@ -255,8 +255,8 @@ func (l *late) arrive(ctx context.Context) error {
 	return written(ctx, l.links[1], l.key, l.links[1])
 }
 
-// written releases what a link holds, and waits until the cache's link has passed a write of the entity. It can't
-// observe whether Redis rejected the write, so it then waits a moment.
+// written releases everything that held holds, and waits until cache has passed a write of the entity to Redis. Then it
+// waits a moment for Redis to handle the write, because the link doesn't show the result.
 func written(ctx context.Context, cache *link, key []byte, held *link) error {
 	named := cache.put(&tap{toServer: true, text: key})
 	held.letGo()

@@ -19,11 +19,11 @@ const (
 	fromReplica = "repair from a replica"
 )
 
-// takeBack is how long the program may take to resume its views after another program that took them over has ended.
+// takeBack is how long the program may take to resume its views after a second program had taken them over and ended.
 const takeBack = 130 * time.Second
 
-// rivalFaults let a second program write the views. It reads a replica of the source, so its log positions have another
-// epoch.
+// rivalFaults let a second program write the views. That program reads a replica of the source, so its log positions
+// have a different epoch.
 func rivalFaults() map[string]fault {
 	return map[string]fault{
 		onReplica: {about: "a second program with its own state follows a replica of the source for a while",
@@ -67,7 +67,7 @@ func followReplica(ctx context.Context, w *world, f Fault) (heal, error) {
 	return end, w.oneYields(ctx, listen)
 }
 
-// onReplica returns a second program that reads the replica.
+// onReplica configures a second program that reads the replica. It returns the program and its HTTP address.
 func (w *world) onReplica(name string, f Fault) (p *process, listen string, err error) {
 	at := w.at
 	if at.listen, err = freeAddress(); err != nil {
@@ -117,8 +117,8 @@ func (w *world) oneYields(ctx context.Context, second string) error {
 	return nil
 }
 
-// runningAt returns the views that a program reports as running, as "view source". It returns no views if the program
-// does not answer.
+// runningAt returns the views that a program reports as running. Each key is a view's name and its source's name,
+// separated by a space. If the program does not answer, runningAt returns no views.
 func runningAt(ctx context.Context, listen string) map[string]bool {
 	running := map[string]bool{}
 	for _, s := range statesAt(ctx, listen) {

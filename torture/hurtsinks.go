@@ -57,8 +57,8 @@ func sinkFaults() map[string]fault {
 
 const swapAnswer = "swap cut"
 
-// cutSwap rebuilds a view and loses the statement that swaps the new tables in, or the answer to it. Before the swap,
-// the program tests a rename of a table and back. The trap lets this test pass.
+// cutSwap rebuilds a view. A trap drops the statement that swaps the new tables in, or the answer to it. Before the
+// swap, the program tests whether it can rename a table and rename it back. The trap lets these statements pass.
 func cutSwap(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.views("main")
 	t := &trap{answer: f.Arg%2 == 0, sprung: make(chan struct{}), of: func(request []byte) bool {

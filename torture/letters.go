@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// letters compares each view's number of dead letters with the number of newest bodies that the view reads and that
-// can't be decoded. It returns the differences.
+// letters compares the number of each view's dead letters with the model, and returns the differences. The model
+// expects one dead letter for each cell of the view whose newest body can't be decoded.
 func (w *world) letters(ctx context.Context, of map[string][]entity) ([]string, error) {
 	want, got := map[string]int{}, map[string]int{}
 	for _, v := range w.plan.Views {

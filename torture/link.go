@@ -21,7 +21,7 @@ type link struct {
 	mu    sync.Mutex
 	to    string
 	how   string        // how the link disturbs connections: silent, slow, drip, refuse, busy; "": it does not
-	dead  chan struct{} // closed when the link becomes silent; the connections that are open then stay dead
+	dead  chan struct{} // closed when the link becomes silent; connections that are open at that time stay dead
 	open  map[net.Conn]bool
 	trap  *trap
 	taps  []*tap

@@ -197,8 +197,8 @@ func (o options) buildFlags(ctx context.Context, dir string) (flags []string, er
 	return flags, nil
 }
 
-// runAll makes one run after another until one finds errors, or all runs with -all. If the harness itself fails, it
-// continues with the next run. It gives up at the third such failure in a row.
+// runAll makes one run after another. It stops after a run that found errors, unless -all is set. If the harness itself
+// fails, runAll continues with the next run, but gives up at the third such failure in a row.
 func (o options) runAll(ctx context.Context, f *farm, binary string, out io.Writer) error {
 	began := time.Now()
 	passes, wrong, broken, inARow := 0, 0, 0, 0

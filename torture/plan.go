@@ -24,7 +24,7 @@ type Plan struct {
 	Gone   string       `json:",omitempty"` // limits.deleted; "": the default, which is longer than any run
 	Tables []Table
 	Views  []View
-	Forest bool   `json:",omitempty"` // rows of a tree and its leaves, with foreign keys in source and sink
+	Forest bool   `json:",omitempty"` // source and sink also have tables with foreign keys (forest.go)
 	Topic  *Topic `json:",omitempty"` // the topic through which rows go; nil: the program itself maintains the views
 	Idle   bool   // the writers stop before the last fault
 	Writes int    // transactions before the last fault; more may follow
@@ -64,7 +64,7 @@ type Table struct {
 	Keys  int    // how many keys there are; the first Kept always exist
 
 	Joined  bool   `json:",omitempty"` // the table's views also show joined rows
-	Pattern bool   `json:",omitempty"` // the source has two tables in place of this one, which a pattern matches
+	Pattern bool   `json:",omitempty"` // the source has two tables instead of this one, and a pattern matches both
 	Refers  string `json:",omitempty"` // the table that this table's column up refers to
 }
 
@@ -120,7 +120,7 @@ func planOf(seed uint64, c Choices) Plan {
 		Shards: pick(r, 1, 1, 2), Parts: pick(r, 1, 1, 2), Hears: pick(r, "", "?readTimeout=6s"),
 		Memory: pick(r, "1MiB", "2MiB", "64MiB"), Idle: r.IntN(2) == 0, Writes: 100 + r.IntN(400),
 	}
-	p.Main = c.mains()[seed%uint64(len(c.mains()))] // not from r: the rest of a seed's plan must stay the same
+	p.Main = c.mains()[seed%uint64(len(c.mains()))] // not drawn from r: that would change the rest of each seed's plan
 	p.Cache = c.caches()[seed/2%uint64(len(c.caches()))]
 	p.Images = "FULL"
 	if seed/4%2 == 1 {
@@ -147,7 +147,7 @@ func planOf(seed uint64, c Choices) Plan {
 	p.joinTables()
 	p.splitTables()
 	p.plantForest()
-	for i := range p.Views { // not from r: the rest of a seed's plan must stay the same
+	for i := range p.Views { // these parts are not drawn from r: that would change the rest of each seed's plan
 		v := &p.Views[i]
 		v.adorn(p.table(v.Table), seed)
 		v.Moves = p.Shards > 1 && seed%2 == 0 && v.Sink == "main" && v.Kind == "row" && !v.Merged
@@ -162,7 +162,7 @@ func planOf(seed uint64, c Choices) Plan {
 	return p
 }
 
-// viewsOf returns some views of a table, at least one for each sink.
+// viewsOf returns at least three views of a table, of random kinds. A sink may get none of them.
 func viewsOf(r *rand.Rand, t Table, elastic bool) []View {
 	all := []View{
 		{Sink: "main", Kind: "row"},

@@ -103,7 +103,8 @@ func rebuildsPair(p Plan) bool {
 	})
 }
 
-// oldAcrossFailover reports whether the plan restores a state from before a failover after the failover.
+// oldAcrossFailover reports whether a failover begins while the fault "old state" lasts. That fault's healing then
+// restores a state that was saved before the failover.
 func oldAcrossFailover(p Plan) bool {
 	for i, f := range p.Faults[1:] {
 		if p.Faults[i].Name == "old state" && f.Name == failover && f.With {

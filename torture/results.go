@@ -29,7 +29,7 @@ type result struct {
 	Settled float64 // the time from the last healing until all views were right
 	Passes  int
 	Wrong   []string `json:",omitempty"`
-	Stuck   bool     `json:",omitempty"` // a view was not running, or a program had ended
+	Stuck   bool     `json:",omitempty"` // at the end, a view was not running or a program had ended
 	Harness string   `json:",omitempty"` // why the harness could not finish the run
 }
 
@@ -59,7 +59,7 @@ func (f *farm) roles(p Plan) map[string]string {
 		}
 	}
 	if p.Topic != nil {
-		all[fmt.Sprintf("Kafka between, brokers: %d", len(f.brokers))] = named(f.brokers[0])
+		all[fmt.Sprintf("Kafka between source and sinks (%d brokers)", len(f.brokers))] = named(f.brokers[0])
 	}
 	return all
 }

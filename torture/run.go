@@ -16,9 +16,9 @@ import (
 type Outcome struct {
 	Wrong   []string      // the errors that the run found
 	Took    time.Duration // how long the run took in total
-	Setup   time.Duration // how long the run took before the programs ran
+	Setup   time.Duration // how long the run took until all programs were started
 	Settled time.Duration // the time from the last healing until all views were right
-	Stuck   bool          // a view was not running, or a program had ended
+	Stuck   bool          // at the end, a view was not running or a program had ended
 
 	Inflicted []string // the faults that were really injected
 	Passes    int      // how often the reader polled
@@ -103,8 +103,8 @@ func (w *world) hurt(ctx context.Context) error {
 	return nil
 }
 
-// wrote waits until n transactions have been written, ten seconds at most. While the source is down, no transactions
-// are written. The fault that stopped the source is healed later.
+// wrote waits until n transactions have been written, ten seconds at most. The limit is for a source that is down until
+// its fault is healed: no transactions are written before that.
 func (w *world) wrote(ctx context.Context, n int64) error {
 	for end := time.Now().Add(10 * time.Second); w.load.wrote.Load() < n && time.Now().Before(end); {
 		if err := pause.For(ctx, 5*time.Millisecond); err != nil {
@@ -125,7 +125,7 @@ func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []str
 		w.command(ctx, append([]string{"resume"}, w.names()...)...)
 	}
 	if steps, _ := w.reader.found(); w.overtaken && len(steps) == 0 {
-		w.writeSome(ctx, Fault{}) // changes that the other program missed
+		w.writeSome(ctx, Fault{}) // with changes that the other program missed, this program takes the views back
 		patience += takeBack
 	}
 	for end := time.Now().Add(patience); ; {

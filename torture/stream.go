@@ -46,7 +46,8 @@ func (p *Plan) throughKafka(r *rand.Rand, c Choices) {
 	}
 }
 
-// preferred returns the faults to choose from. With Kafka, these are mostly the faults of members and brokers.
+// preferred returns the faults to choose from. For a plan with Kafka, two times out of three these are only the faults
+// that hit consumer group members or brokers.
 func (p Plan) preferred(r *rand.Rand, known []string) []string {
 	if p.Topic == nil || r.IntN(3) == 0 {
 		return known

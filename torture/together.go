@@ -13,7 +13,7 @@ import (
 type pair struct{ row, index View }
 
 // apart lists faults after which the views of a pair differ for a while, so plans with these faults have no pairs.
-// Views that are rewritten in place or compared with the source change one after the other.
+// After such a fault, the program rewrites views in place or compares them with the source, one view after the other.
 var apart = []string{"alter", "column", "cut-over", "rebuild all", "verify"}
 
 // pairs returns the plan's pairs of views that always change together. Plans with Kafka have none, because each record

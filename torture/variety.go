@@ -9,8 +9,9 @@ import (
 // This file adds parts to plans that are not faults: tables that a pattern matches, keys that expire, and target tables
 // that already exist. It does not use the plan's random numbers, so the rest of a seed's plan stays the same.
 
-// splitTables makes a pattern match the first table in some plans. A pattern can't be published to Kafka or joined.
-// Text keys would need a collation without padding.
+// splitTables replaces the first table by two tables that a pattern matches, in some plans. It leaves out plans with
+// Kafka and joined tables, because a pattern can't be published or joined. It also leaves out keys with texts, which
+// would need a collation without padding.
 func (p *Plan) splitTables() {
 	t := &p.Tables[0]
 	t.Pattern = p.Topic == nil && !t.Joined && p.Seed/16%4 < 2 && (t.Key == intKey || t.Key == uuidKey)

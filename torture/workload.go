@@ -21,18 +21,18 @@ type workload struct {
 	db     *sql.DB
 	parts  []string // the source's databases
 	tables []Table
-	groups bool         // rows are joined with groups, which also change
+	groups bool         // views join the groups table, whose rows also change
 	forest bool         // the plan has a forest (forest.go)
 	moving bool         // keys move between the databases, and transactions run one after another
 	wrote  atomic.Int64 // how many transactions were committed or rolled back
-	n      atomic.Int64 // the last n; it grows with every write, and the reader watches it
+	n      atomic.Int64 // the last value written to a column n; it grows with every write, and the reader watches it
 	hold   sync.RWMutex // each transaction holds it for reading; faults that need unchanging tables lock it
 	pace   time.Duration
 	skew   atomic.Int64 // how many seconds the source's clock is ahead
 	jumped atomic.Bool  // the clock was ahead at some time
 }
 
-// groups are the groups of counters and rankings. Each of two shards has two of them.
+// groups are the groups of counters and rankings. If the MySQL sink has two shards, each shard has two of the groups.
 var groups = []string{"red", "green", "blue", "grey"}
 
 // firstN is the first n. It is above 2^53, up to which a double represents all integers exactly.

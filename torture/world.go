@@ -23,7 +23,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// farm has the servers that one run after another uses. A run may stop and kill servers, but leaves them running.
+// farm has the servers, which one run after another uses. A run may stop and kill them, but they all run at its end.
 type farm struct {
 	source  map[servers.Kind]*servers.Server
 	main    map[servers.Kind]*servers.Server // the servers of the MySQL sink
@@ -31,7 +31,7 @@ type farm struct {
 	elastic string // Elasticsearch's URL; "": no Elasticsearch
 	search  *servers.Server
 	brokers []*servers.Server // the first broker is also the controller; none: no Kafka
-	lives   int               // how often a source got a new server id, which is made from this number
+	lives   int               // how many new server ids sources have got; each new id is made from this number
 }
 
 // cacheArgs are options that make Redis keep acknowledged writes when it is killed. Otherwise the reader would see
@@ -120,7 +120,7 @@ func (f *farm) close() {
 	}
 }
 
-// Names of the harness's own links, to servers that a fault may replace.
+// Names of the links that the harness itself uses. They lead to servers that a fault may replace.
 const (
 	ownSource = "our source"
 	ownCache  = "our cache"
@@ -133,13 +133,13 @@ type world struct {
 	servers   *farm
 	source    *servers.Server
 	at        addresses
-	links     map[string]*link // the program's links to source and sinks, and the harness's own, without faults
+	links     map[string]*link // those of the program, and the harness's own, which no fault disturbs
 	sourceDBs []*sql.DB        // one for each shard of the source, as root, not through the program's link
 	sinkDBs   []*sql.DB        // one for each shard of the MySQL sink
 	redis     *goredis.Client
 	load      *workload
 	reader    *reader
-	others    []*launch.Process // commands and second programs
+	others    []*launch.Process // commands, and second programs that faults started
 	stream    *stream           // everything after the publisher, with Kafka; otherwise nil
 
 	main      *servers.Server   // the server of the MySQL sink
@@ -244,7 +244,7 @@ func (w *world) sinkName(shard int) string {
 	return fmt.Sprintf("torture%d%s", w.plan.Seed, shardSuffix(shard))
 }
 
-// freshDatabase makes an empty database, and connects to it with further settings.
+// freshDatabase makes an empty database, and connects to it. settings are further parameters of the DSN.
 func freshDatabase(ctx context.Context, addr, name, settings string) (*sql.DB, error) {
 	at := "root@tcp(" + addr + ")/"
 	root, err := sql.Open("mysql", at)
