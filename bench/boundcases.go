@@ -201,7 +201,7 @@ func tinyHashes(ctx context.Context, l *boundLab, n int) (err error) {
 	})
 }
 
-// writeBacklog writes ten versions of each entity.
+// writeBacklog writes ten versions of each entity on average.
 func writeBacklog(ctx context.Context, l *boundLab, n int) error {
 	l.workload = &workload{entities: max(n/10, 1), body: l.body, begin: time.Now().UnixNano()}
 	return l.writeCells(ctx, 0, n)

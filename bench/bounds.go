@@ -131,8 +131,8 @@ func (b bounded) line() string {
 		float64(b.PeakBytes)/(1<<20), b.Standstill)
 }
 
-// boundArgs are options that allow bodies of 64 MiB, and a transaction of 1 GiB without a checkpoint for each of its
-// rows.
+// boundArgs returns the options of an SQL server. They allow bodies of 64 MiB. The redo log is so large that InnoDB
+// does not need a checkpoint for each row of 1 MiB in the case "transaction".
 func boundArgs(kind servers.Kind) []string {
 	return append(serverArgs(kind), "--max-allowed-packet=256M")
 }
@@ -233,7 +233,8 @@ func freeAddress() (string, error) {
 	return address, err
 }
 
-// standstill follows the program's counters until it ends, and returns the longest time in which none of them rose.
+// standstill follows the program's counters until the program ends. It returns the longest time in which none of them
+// rose.
 func (p *program) standstill(ctx context.Context, address string) (longest time.Duration) {
 	moved, last := time.Now(), -1.0
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -24,14 +24,14 @@ type order uint8
 const (
 	scattered order = iota // random entities; emails in no order
 	round                  // one entity after another, repeatedly; emails sort in writing order
-	phased                 // one entity after another, in rounds: the phases below
+	phased                 // one entity after another, repeatedly; each pass is one of the phases below
 )
 
 // The phases of cells in the order phased. In the last phase, the program can combine all cells that it applies at
 // once, because they belong to one entity. In the other phases, it can't combine any.
 const (
 	newPhase       = iota // the first cell of each entity
-	movedPhase            // a newer cell of each entity, with another email: the index entry moves
+	movedPhase            // a newer cell of each entity, with a different email: the index entry moves
 	unchangedPhase        // a newer cell of each entity with the same content: only the version rises
 	hotPhase              // as many cells as in the other phases, all of one entity
 )
@@ -39,7 +39,7 @@ const (
 // distinctPhases are the phases' names.
 var distinctPhases = [...]string{"distinct", "moved", "unchanged", "hot"}
 
-// cell is one version of one entity's users cell.
+// cell is one version of an entity's cell of kind users (column users of table cell).
 type cell struct {
 	number  int
 	content int // the number of the cell whose body this cell repeats; usually its own number
@@ -59,7 +59,7 @@ type user struct {
 
 const (
 	step = 1_000         // nanoseconds between two cells
-	late = 50_000 * step // how much older a late cell's version is
+	late = 50_000 * step // how much older a late cell's version is, in nanoseconds
 )
 
 // at returns the cell with this number.

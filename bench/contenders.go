@@ -31,7 +31,7 @@ type contender struct {
 	check func(ctx context.Context, x *contest) (string, error)
 }
 
-// Debezium's stream, and keys of go-mysql-transfer.
+// Names in Redis: the stream that Debezium writes, and a prefix and a key that go-mysql-transfer writes.
 const (
 	debeziumStream = "dbz." + sourceDatabase + ".cell"
 	copyPrefix     = "cell:"
@@ -87,7 +87,7 @@ func ours(views string) func(ctx context.Context, x *contest) (*exec.Cmd, error)
 	}
 }
 
-// checkHashes compares every hash with the workload, and runs the other checks.
+// checkHashes returns a check that compares every hash with the workload, and then runs the other checks.
 func checkHashes(others ...func(h *hashes, ctx context.Context, w *workload, n int) (int64, error),
 ) func(ctx context.Context, x *contest) (string, error) {
 	return func(ctx context.Context, x *contest) (string, error) {
@@ -142,7 +142,8 @@ func (x *contest) firstFile(ctx context.Context) (string, error) {
 	return string(*values[0].(*[]byte)), errors.Join(rows.Scan(values...), rows.Close())
 }
 
-// transfer runs go-mysql-transfer with a rule. Its log level is warn, because by default it logs every value.
+// transfer returns a function that configures go-mysql-transfer with a rule and returns its command. The log level is
+// warn, because go-mysql-transfer otherwise logs every value.
 func transfer(program, rule string) func(ctx context.Context, x *contest) (*exec.Cmd, error) {
 	return func(ctx context.Context, x *contest) (*exec.Cmd, error) {
 		if program == "" {
@@ -195,8 +196,8 @@ rule:
     value_encoder: json
 `
 
-// transferLua stores each body, and an index entry as this program does, without versions. The script records how far
-// it is.
+// transferLua stores each body and an index entry, as this program does, but keeps no versions. It also stores the
+// added_at of the last row, which shows its progress.
 const transferLua = `local json = require("json")
 local ops = require("redisOps")
 local row = ops.rawRow()
@@ -206,7 +207,7 @@ ops.SADD("` + emailPrefix + `" .. body["email"], row["row_key"])
 ops.SET("` + lastKey + `", row["added_at"])
 `
 
-// debezium runs Debezium Server with its sink for Redis streams.
+// debezium configures Debezium Server with its sink for Redis streams, and returns its command.
 func debezium(ctx context.Context, x *contest) (*exec.Cmd, error) {
 	class, ssl := "io.debezium.connector.mysql.MySqlConnector", "disabled"
 	if x.source.Kind.IsMariaDB() {
@@ -274,7 +275,7 @@ func lastOf(ctx context.Context, x *contest) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// holds describes how many items the sink has.
+// holds returns a check that describes how many items the sink has.
 func holds(what string, count func(context.Context, *contest) (int, error),
 ) func(ctx context.Context, x *contest) (string, error) {
 	return func(ctx context.Context, x *contest) (string, error) {
@@ -283,8 +284,8 @@ func holds(what string, count func(context.Context, *contest) (int, error),
 	}
 }
 
-// checkBodies counts bodies that are not the newest, and index entries that should be gone. The keys lack trailing zero
-// bytes, as in the binlog.
+// checkBodies describes how many bodies are not the newest, and how many index entries there are: one for each entity
+// if no old entries remain. The bodies' keys lack trailing zero bytes, as in the binlog.
 func checkBodies(ctx context.Context, x *contest) (string, error) {
 	newest := x.workload.present(x.cells)
 	old := 0

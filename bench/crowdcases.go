@@ -11,8 +11,8 @@ import (
 )
 
 // An entity's record in Redis and its document in Elasticsearch contain data of each cell, and the program writes them
-// as a whole. So with many cells of one entity, each batch costs as much as all cells together. These cases measure
-// this cost.
+// as a whole. So with many cells of one entity, each batch rewrites the data of all these cells. These cases measure
+// the cost.
 
 func crowdsOfOneEntity() []bound {
 	return []bound{

@@ -37,8 +37,8 @@
 //	isolation      the latency into an index table while Redis is well, down, hanging, or emptied by FLUSHALL; and into
 //	               a Redis hash while MySQL is well, down or hanging, or lacks the table
 //	joins          filling orders with their customers and items; the latency of a change in each table; a change that
-//	               affects a third of the orders, and the latency of other changes beside it; and the first of these
-//	               changes as a simple program makes it, with a join query for each order
+//	               affects a third of the orders, and the latency of other changes at the same time; and the update of
+//	               this third as a simple program makes it, with a join query for each order
 //	images         an update of every row of a table, with binlog_row_image FULL, NOBLOB and MINIMAL: first of a body
 //	               and a number, then of the number alone. A complete row in the binlog is used as it is. Other rows are
 //	               read from the source

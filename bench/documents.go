@@ -19,8 +19,8 @@ import (
 // documentIndex is the index of raw writes, and the alias of the program's index.
 const documentIndex = "users"
 
-// The mapping and the settings of the index, both for raw writes and for the program. It refreshes each second, like an
-// index that is searched. By default, an index without searches does not refresh.
+// The mapping and the settings of the index, both for raw writes and for the program. The index refreshes each second,
+// like an index that is searched. By default, an index without searches does not refresh.
 const (
 	documentMapping = `{"properties": {"username": {"type": "keyword"}, "email": {"type": "keyword"}, "phone": {"type": "long"},
 		"password": {"type": "keyword"}, "activate": {"type": "boolean"}}}`

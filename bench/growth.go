@@ -43,8 +43,8 @@ func (o options) points() []point {
 	return slices.DeleteFunc(all, func(p point) bool { return o.curve != "" && p.curve != o.curve })
 }
 
-// growth measures the cost of a cell as the number of cells or views, or the size of bodies grows: distinct cells into
-// index tables. Each run has its own binlog.
+// growth measures how the cost of a cell grows with the number of cells, the number of views, and the size of the
+// bodies. The cells are of different entities, and the views are index tables. Each run has its own binlog.
 func (l *lab) growth(ctx context.Context) (err error) {
 	own, closing, err := l.beside(ctx)
 	if err != nil {

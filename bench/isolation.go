@@ -8,7 +8,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// trouble is a failure of one sink while another one is measured.
+// trouble is a failure of one sink while a different sink is measured.
 type trouble struct {
 	name       string
 	begin, end func(ctx context.Context, s *liveSetup) error

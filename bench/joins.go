@@ -25,7 +25,7 @@ type shop struct {
 const (
 	customerOrders = 10
 	orderItems     = 3
-	manyShare      = 3 // customer 1 has one of this many orders
+	manyShare      = 3 // customer 1 has one order in this many
 	shopColumns    = 9 // how many columns the view has; none contains NULL
 )
 
@@ -83,8 +83,9 @@ const shopJoin = `SELECT o.id, o.status, c.name, (SELECT COUNT(*) FROM items i W
 	(SELECT n FROM items i WHERE i.order_id = o.id ORDER BY line LIMIT 1)
 	FROM orders o LEFT JOIN customers c ON c.id = o.customer_id `
 
-// joins measures a view with joins: filling it, the latency of a change in each table, a change that affects a third of
-// the orders beside unrelated ones, and the same change with a join query for each order.
+// joins measures a view with joins: filling it, the latency of a change in each table, and a change that affects a
+// third of the orders while other orders change. Then it measures how long a simple program takes to update the same
+// third.
 func (l *lab) joins(ctx context.Context) error {
 	s, err := l.newShop(ctx)
 	if err != nil {
@@ -154,8 +155,8 @@ func (l *lab) newShop(ctx context.Context) (*shop, error) {
 	return s, err
 }
 
-// live returns a writer of growing numbers, and a reader of a column of the view. The writer changes period rows in
-// turn.
+// live returns a writer of growing numbers, and a reader of a column of the view. The writer changes one row after
+// another, and begins again with the first after period rows.
 func (s *shop) live(set, column string, period int) *live {
 	n := s.rate + s.rate*s.options.seconds
 	v := &live{cells: &workload{entities: period}, database: s.database, rate: s.rate, warm: s.rate,

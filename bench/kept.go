@@ -17,7 +17,7 @@ type kept struct {
 	server  *servers.Server
 	targets string // the configuration of the sink and its views
 	raw     *rawWrites
-	// verify compares the kept values with the workload's first n cells, and returns the number of values.
+	// verify compares the sink's values with the workload's first n cells, and returns the number of values.
 	verify func(ctx context.Context, w *workload, n int) (int64, error)
 	close  func() error
 }
@@ -191,7 +191,7 @@ func (l *lab) usersOf(phase int) []user {
 	return users
 }
 
-// checkKept compares the kept values with the workload's first n cells.
+// checkKept compares the sink's values with the workload's first n cells, and returns the number of values.
 func (l *lab) checkKept(ctx context.Context, k *kept, n int) (int64, error) {
 	defer l.show.begin("checking every value")()
 	held, err := k.verify(ctx, l.workload, n)

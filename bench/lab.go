@@ -36,7 +36,7 @@ func start(ctx context.Context, kind servers.Kind, progress func(string)) (*serv
 // startSink starts a sink server, with two of MySQL's defaults changed. First, it turns on the log writer threads:
 // without them, which is the default on a machine with few processors, two connections that commit at once sometimes
 // wait for 100 ms. The program commits over two connections. With MySQL 9.7.4, 4 of 20,000 such transactions waited,
-// beside three readers and without other load. Second, it lets the file system reserve space by which a table's file
+// with three readers and without other load. Second, it lets the file system reserve space by which a table's file
 // grows. By default, MySQL fills this space with zeros, and all writers of the table wait: in five of six runs for 9 to
 // 36 ms at the 4,972nd new row, in five for 14 to 25 ms at the 6,670th. In four runs where the file system reserved the
 // space, none waited.
@@ -48,7 +48,7 @@ func startSink(ctx context.Context, kind servers.Kind, progress func(string)) (*
 	return servers.Start(ctx, servers.Options{Kind: kind, Small: true, Args: args, Progress: progress})
 }
 
-// lab has the pair of servers on which one kind is measured, and everything that stages share.
+// lab has the source and the sink on which one kind of server is measured, and everything that stages share.
 type lab struct {
 	options
 	source, sink *servers.Server

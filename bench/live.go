@@ -48,9 +48,9 @@ type sight struct {
 	all   chan struct{}   // closed when all cells were seen
 }
 
-// watcher prepares to read a sink, and passes a look function to looks. looks calls it until all cells have been seen.
-// look waits until the sink should be read. It then records the cells that the sink shows, from the oldest unseen cell
-// on.
+// watcher prepares to read a sink, and passes a function look to looks. looks calls look until all cells have been
+// seen. Each call of look waits until it is time to read the sink, and then records the cells that the sink shows. It
+// skips the cells before oldest, the oldest unseen cell.
 type watcher func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error
 
 func newLive(o options, database string) *live {
@@ -71,7 +71,7 @@ func newLive(o options, database string) *live {
 	return v
 }
 
-// look adds a sink to read.
+// look adds a sink that run reads.
 func (v *live) look(name string, watch watcher) {
 	v.sights = append(v.sights, &sight{
 		name: name, watch: watch, seen: make([]time.Duration, v.total()),
@@ -87,8 +87,8 @@ func (v *live) issued() int { return min(int(v.next.Load())+1, v.total()) }
 
 func (v *live) total() int { return len(v.commits) }
 
-// run writes every cell and returns when all have been seen in every sink. When the first cell has been seen, the
-// program is ready. If the program ends early, run returns an error.
+// run writes every cell, and returns when all have been seen in every sink. It writes the first cell alone: once every
+// sink shows it, the program is ready for the others. If the program ends early, run returns an error.
 func (v *live) run(ctx context.Context, source *sql.DB, p *program) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	v.begin = time.Now()

@@ -72,8 +72,8 @@ type task struct {
 	tx    int // cells in a transaction
 }
 
-// tasks returns two tasks: many versions of each entity, ten in a transaction, and few versions, each in its own
-// transaction.
+// tasks returns two tasks. The first writes about five versions of each entity, ten in a transaction. The second writes
+// about one version of each entity, each in its own transaction.
 func (o peersOptions) tasks() []task {
 	return []task{{name: "w1", cells: o.cells, tx: 10}, {name: "w2", cells: o.cells / 5, tx: 1}}
 }

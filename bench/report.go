@@ -25,11 +25,11 @@ type result struct {
 	Latency   *latency `json:"latency,omitempty"`
 }
 
-// latency is the time from a commit's return until a reader of the sink sees it.
+// latency is the time from a commit's return until a reader of the sink sees the change.
 type latency struct {
 	Rate float64 `json:"rate"` // transactions a second that were really written
 	quantiles
-	Over []second `json:"over_time"` // for each second: a stall shows here that the overall p99 can hide
+	Over []second `json:"over_time"` // the quantiles of each second, which show a stall that the overall p99 can hide
 }
 
 // second sums up the commits of one second.

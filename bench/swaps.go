@@ -18,7 +18,8 @@ import (
 const beside table = "index_users_beside"
 
 // swaps measures how long readers wait for committed changes while a rebuilt view is swapped in. One of two views in a
-// database is rebuilt repeatedly. Each rebuild counts once, with the longest time from a commit until a reader sees it.
+// database is rebuilt repeatedly. Each rebuild counts once, with the longest time from a commit until a reader sees the
+// change.
 func (l *lab) swaps(ctx context.Context) error {
 	source := "swaps"
 	if err := create(ctx, l.sourceDB, source, cellDDL); err != nil {
@@ -76,7 +77,8 @@ func listening(dir string) error {
 	return errors.Join(err, giveBack())
 }
 
-// rebuildWhile rebuilds the view repeatedly until everything is written and seen, and returns when each rebuild ended.
+// rebuildWhile runs v, and rebuilds the view repeatedly until the last second of its writes. It returns when each
+// rebuild ended, as time since the writer began.
 func (l *lab) rebuildWhile(ctx context.Context, v *live, dir string, p *program) (ends []time.Duration, err error) {
 	at := launch.Program{Path: l.program, Dir: dir}
 	rebuilding, enough := context.WithCancel(ctx)

@@ -36,7 +36,7 @@ func (l *lab) measure(f func() error) (usage, error) {
 	}, err
 }
 
-// reading has the state of all clocks at one moment.
+// reading has the time at one moment, and the CPU time that this process and both servers have used up to then.
 type reading struct {
 	at                 time.Time
 	self, source, sink time.Duration
@@ -86,8 +86,8 @@ func processCPU(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * tick, nil
 }
 
-// peakMemory returns a process's peak memory in bytes. It returns 0 if the process has ended. wait4 reports a wrong
-// maximum: Go starts children by vfork, and such a child inherits its parent's peak.
+// peakMemory returns a process's peak memory in bytes. It returns 0 if the process has ended. It does not use wait4,
+// whose maximum is wrong: Go starts children by vfork, and such a child inherits its parent's peak.
 func peakMemory(pid int) int64 { return memory(pid, "VmHWM:") }
 
 // residentMemory returns a process's current memory, in bytes.
