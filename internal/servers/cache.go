@@ -22,7 +22,7 @@ const (
 	mirrorVariable = "REPLICATOR_DEBIAN_MIRROR"
 )
 
-// layout is the version of the cache's layout. Give it a new version if older programs can't read a change.
+// layout is the version of the cache's layout. A change of the layout that older programs can't read needs a new version.
 const layout = "v1"
 
 // CacheDir returns the directory with the fetched and unpacked servers.
@@ -44,7 +44,7 @@ func CacheDir() (string, error) {
 
 // once returns the directory cache/name. If it does not exist, once runs build in an empty directory, and then renames
 // this directory to cache/name. Concurrent callers, in this process or others, wait for the first caller.
-// cache/name.log keeps build's log. The error of a failed build contains the end of the log.
+// cache/name.log contains build's log. The error of a failed build contains the end of the log.
 func once(ctx context.Context, cache, name string, progress func(string),
 	build func(dir string, log *os.File) error) (string, error) {
 	final := filepath.Join(cache, name)
@@ -146,7 +146,7 @@ func tail(path string, offset int64) string {
 }
 
 // copyTree copies a directory with its modes. Runs of zeros become holes: a new database is mostly zeros, and every
-// test with its own server copies one.
+// test that starts its own server copies one.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

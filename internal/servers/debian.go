@@ -60,8 +60,8 @@ func fetchPackages(ctx context.Context, cache string, sp *spec, dir string, log 
 
 var releaseURI = regexp.MustCompile(`(?m)^'(.*)/dists/([^']*)/InRelease'`)
 
-// debianMirror returns two mirrors that this machine's apt is configured with: one with Debian's suites, and one with
-// security updates, which may be "".
+// debianMirror returns a mirror with Debian's suites, and a mirror with security updates, which may be "". The mirror
+// is the one in mirrorVariable. If that is not set, both are mirrors that this machine's apt is configured with.
 func debianMirror(ctx context.Context) (main, security string, err error) {
 	if m := strings.TrimRight(os.Getenv(mirrorVariable), "/"); m != "" {
 		return m, "", nil
@@ -149,8 +149,8 @@ func (a *privateApt) download(ctx context.Context, sp *spec, main, security, deb
 	return a.run(ctx, a.log, debs, append([]string{"download"}, wanted...)...)
 }
 
-// configure writes apt's configuration and sources. apt reads a configuration given with -c after the machine's own, so
-// it can clear the machine's hooks (container images have some).
+// configure writes apt's configuration and sources. apt reads a configuration given with -c after the machine's own. So
+// this configuration can clear the machine's hooks (container images have some).
 func (a *privateApt) configure(suite, main, security string) error {
 	who, err := user.Current()
 	if err != nil {

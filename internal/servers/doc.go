@@ -16,7 +16,7 @@
 // from a Maven repository, and Start checks their SHA-256 sums. The repository is $REPLICATOR_MAVEN_REPOSITORY, or else
 // the one in the configuration of the machine's Maven, or else the default of Debian's Maven. The database servers get
 // their libraries from Debian. The other servers need Java, which comes from Debian if the machine has none.
-// [KafkaMember] adds a broker to a cluster.
+// With the options that [KafkaMember] returns, Start adds a broker to the cluster of a running one.
 //
 // If a server can't be found anywhere, the error is a [*MissingError], which says what Start tried and what to do. A
 // first fetch takes 20 to 60 seconds, and Start reports it through [Options.Progress].
@@ -26,10 +26,12 @@
 //   - A directory in the cache under its final name is complete, because a fetch renames it at its end. A killed fetch
 //     leaves a .part directory, which the next fetch removes. If several processes need the same server, they wait for
 //     the first one to fetch it.
-//   - Start picks ports below 32768 and below the kernel's ephemeral range. In that range, a client that keeps dialling
-//     a dead port may get that port as its own and prevent the server's restart. A picked port stays reserved among
-//     processes that use this package until Close or the end of the process. So a killed server gets its port back.
-//   - [Start] and [Server.Restart] return when the server answers, and check that they started the server that answers.
+//   - Start picks ports below 32768 and below the kernel's ephemeral range, from which outgoing connections get their
+//     ports. In that range, a client that keeps dialling a dead server's port may get that port as its own and prevent
+//     the server's restart. A picked port stays reserved among processes that use this package until Close or the end
+//     of the process. So a killed server gets its port back.
+//   - [Start] and [Server.Restart] return when the server answers. They check that the server that answers is the one
+//     that they started.
 //   - A server runs with its defaults, except for ports, paths, memory, and the README's requirements for a source: the
 //     binlog is on and in row format. Options.Args can change further settings.
 //   - [Server.Kill] returns when the process, its threads and its port are gone. MySQL and MariaDB keep every

@@ -40,8 +40,8 @@ const elasticWrapper = notRoot + `exec $n bash "$r/elasticsearch/bin/elasticsear
 
 // notRoot is the beginning of the wrapper for a server that refuses to run as root. $r is the installation. If the user
 // is root, $n runs a command as nobody. The command keeps one capability, so that it can read the cache and write to
-// the directory wherever they are. Without no_setuid_fixup, access(2), which Java calls, would ignore the capability. A
-// change of uid clears the signal that ties the process to its parent, so --pdeathsig sets it again.
+// the server's directory, wherever they are. Without no_setuid_fixup, access(2), which Java calls, would ignore the
+// capability. A change of uid clears the signal that ties the process to its parent, so --pdeathsig sets it again.
 const notRoot = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 n=
@@ -149,7 +149,7 @@ func elasticArgs(_ *installation, s *Server) []string { return []string{"-p", s.
 func (s *Server) elasticPIDFile() string { return filepath.Join(s.Dir, "tmp", "pid") }
 
 // elasticPID returns the id of the process that serves. The started process is a launcher, which ends when the server
-// does. If the launcher is killed, the server shuts down in order. So a signal that simulates a crash needs the
+// does. If the launcher is killed, the server shuts down cleanly. So a signal that simulates a crash needs the
 // server's own id.
 func elasticPID(s *Server) (int, error) {
 	text, err := os.ReadFile(s.elasticPIDFile())

@@ -94,7 +94,8 @@ func initialiseKafka(ctx context.Context, in *installation, data string, _ []str
 	return nil
 }
 
-// kafkaID returns a UUID in Kafka's form. It never begins with a dash, because Kafka's tool would read it as an option.
+// kafkaID returns a UUID in Kafka's form. It never begins with a dash: Kafka's tool would read such a UUID as an
+// option.
 func kafkaID() string {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
@@ -103,12 +104,12 @@ func kafkaID() string {
 }
 
 // kafkaProperties returns a broker's configuration. A cluster's first broker is also its controller. The controller
-// listens on another loopback address, so the broker takes no second port of 127.0.0.1. Kafka requires a different port
-// number anyway.
+// listens on 127.0.0.2, so the broker takes no second port of 127.0.0.1. Even on a different address, Kafka requires a
+// different port number.
 //
-// Kafka reads the file as Latin-1, so the file contains no path. Besides ports, it sets a smaller buffer for compaction
-// and replication factors of 1: a cluster of one broker can't replicate its internal topics. Everything else is Kafka's
-// default.
+// Kafka reads the file as Latin-1, so the file contains no path. Besides ports, the file sets a smaller buffer for
+// compaction and replication factors of 1: a cluster of one broker can't replicate its internal topics. Everything else
+// is Kafka's default.
 func kafkaProperties(port, id int) string {
 	var p strings.Builder
 	fmt.Fprintf(&p, `node.id=%d
@@ -134,9 +135,9 @@ log.cleaner.dedupe.buffer.size=4194304
 
 func kafkaController(port int) string { return fmt.Sprintf("127.0.0.2:%d", port+1) }
 
-// KafkaMember returns the options of a broker that joins the cluster of the broker first, which is its only controller.
-// The ids of members are 2, 3 and so on. A member may be killed and restarted at any time. While first is down, the
-// cluster elects no leaders.
+// KafkaMember returns the options of a broker that joins the cluster of the broker first. The ids of such members are
+// 2, 3 and so on. A member may be killed and restarted at any time. first is the cluster's only controller: while it is
+// down, the cluster elects no leaders.
 func KafkaMember(first *Server, id int) []string {
 	return []string{"--override", kafkaNode + strconv.Itoa(id),
 		"--override", "controller.quorum.voters=1@" + kafkaController(first.Port)}

@@ -144,8 +144,8 @@ func (a mavenArtifact) download(ctx context.Context, repository, into string) (e
 	return nil
 }
 
-// debianMavenRepository returns the repository that Maven uses without a configuration. The super POM in one of Maven's
-// jars names it.
+// debianMavenRepository returns the repository that Maven uses without a configuration. The super POM, which has
+// Maven's defaults and is in one of Maven's jars, names it.
 func debianMavenRepository(ctx context.Context, cache, dir string, log *os.File, say func(string)) (string, error) {
 	part := filepath.Join(dir, "maven")
 	if err := os.Mkdir(part, 0o755); err != nil {

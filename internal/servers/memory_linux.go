@@ -7,15 +7,17 @@ import (
 	"syscall"
 )
 
-// memoryNeeded is several times the memory that a test run's servers use at once.
+// memoryNeeded is how much memory must be available for servers to be in memory. It is several times what the servers
+// of a test run use at once.
 const memoryNeeded = 8 << 30
 
 const (
 	tmpfs      = 0x01021994 // TMPFS_MAGIC
-	noPrograms = 0x8        // ST_NOEXEC: Elasticsearch loads a library from its directory
+	noPrograms = 0x8        // ST_NOEXEC; it must not be set, because Elasticsearch loads a library from its directory
 )
 
-// memoryDir returns a directory in memory with room for temporary servers. It returns "" if the machine has none.
+// memoryDir returns a directory in memory with room for temporary servers. It returns "" if the machine has no such
+// directory.
 //
 // Directories in memory save CPU time: when ext4 creates an inode, it searches the inodes that were deleted in the last
 // seconds (recently_deleted). That took a twelfth of a test run's CPU time.

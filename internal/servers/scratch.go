@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// scratch is a directory that this package chose for a server. The process holds the lock on a lock file next to it. So
-// a sweep can tell directories in use from the directories of killed processes.
+// scratch is a directory that this package chose for a server. The process holds the lock on a lock file next to the
+// directory. So sweep can tell directories in use from the directories of killed processes.
 type scratch struct {
 	dir  string
 	lock *os.File

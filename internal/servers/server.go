@@ -123,8 +123,8 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	for _, name := range specs[s.Kind].leftovers {
-		// For example, a lock file may contain the id of a process that has ended. Another process may have this id
-		// now.
+		// The file would prevent the start. For example, a lock file contains the id of a process that has ended, and
+		// a different process may have this id now.
 		if err := os.Remove(filepath.Join(s.Dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("servers: %s: %w", s.Kind, err)
 		}

@@ -17,8 +17,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// baseArgs returns the options for every run of mysqld or mariadbd, including the initialisation. They turn off the
-// machine's /etc/mysql. If a directory does not exist where packages put it, the program uses its own default.
+// baseArgs returns the options for every run of mysqld or mariadbd, including the initialisation. With them, the
+// program ignores the machine's configuration in /etc/mysql. If a directory does not exist where packages put it, the
+// program uses its own default.
 //
 // Each server has its own directory for temporary files. When a MariaDB server starts, it removes all #sql… files in
 // that directory. If other servers share the directory, they lose their files. They then fail ("Got error 6"), or crash
@@ -175,7 +176,7 @@ func sqlConfig(addr, db string) *mysql.Config {
 func sqlDSN(addr, db string) string { return sqlConfig(addr, db).FormatDSN() }
 
 // pingSQL logs in and asks for the data directory, so that it does not accept another server on the same port. If the
-// caller's options reject root, the rejection suffices.
+// caller's options make the server reject root, the rejection counts as an answer.
 func pingSQL(ctx context.Context, s *Server) error {
 	cfg := sqlConfig(s.Addr(), "")
 	cfg.Timeout, cfg.ReadTimeout = pingTimeout, pingTimeout

@@ -97,8 +97,8 @@ func appendCount(server, test string) error {
 	return err
 }
 
-// WriteCount writes how many tests used each server, according to a count file. If the file is missing, no test used a
-// server.
+// WriteCount writes how many tests used each server, according to a count file. A missing file means that no test used
+// a server.
 func WriteCount(w io.Writer, path string) error {
 	var u tally
 	f, err := os.Open(path)

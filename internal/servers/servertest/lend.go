@@ -116,8 +116,8 @@ func (l *Lender) Close() error {
 	return errors.Join(err, os.RemoveAll(l.dir))
 }
 
-// borrow returns the address of a lender's server. It returns "" if there is no lender, or if the lender has no such
-// server. Then the test's own binary starts a server, or reports what is missing.
+// borrow returns the address of a lender's server. It returns "" if there is no lender, or if the lender can't start
+// such a server. The caller then starts a server in the test's own binary, or reports what is missing.
 func borrow(t testing.TB, kind servers.Kind) string {
 	t.Helper()
 	socket := os.Getenv(lenderVariable)

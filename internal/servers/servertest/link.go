@@ -18,7 +18,7 @@ type Link struct {
 	wg       sync.WaitGroup
 }
 
-// NewLink returns a link to HOST:PORT, which is closed at the end of the test.
+// NewLink returns a link to a server at HOST:PORT. The link is closed at the end of the test.
 func NewLink(t testing.TB, to string) *Link {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,8 +65,8 @@ func (k *Link) accept() {
 	}
 }
 
-// forward copies data from one connection to the other. Once the link is dead, it reads on but passes nothing, not even
-// the end.
+// forward copies data from one connection to the other. Once dead is closed, it reads on but passes nothing, not even
+// the end of the stream.
 func forward(to io.WriteCloser, from io.Reader, dead <-chan struct{}) {
 	b := make([]byte, 32<<10)
 	for {
@@ -91,7 +91,7 @@ func forward(to io.WriteCloser, from io.Reader, dead <-chan struct{}) {
 	}
 }
 
-// Lead makes the link forward new connections to another HOST:PORT.
+// Lead makes the link forward new connections to a different server, at HOST:PORT.
 func (k *Link) Lead(to string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
