@@ -7,5 +7,5 @@
 // rows. The views are of all kinds that MySQL and Redis support, and a document view. The server is both the source and
 // the MySQL sink.
 //
-// Other tests run on fewer servers. `make matrix` runs all tests on all of them.
+// By default, other tests run on fewer releases. `make matrix` runs all tests on every release.
 package matrix

@@ -1,6 +1,6 @@
 // Package outsiders contains views of a table that an independent program writes: sysbench's oltp scripts. The test
-// runs the scripts on MySQL and MariaDB beside a replicator that is killed repeatedly. It replaces the table as gh-ost
-// and pt-online-schema-change do, and compares every view with the rows.
+// runs the scripts on MySQL and MariaDB while it kills and restarts the replicator repeatedly. It also replaces the
+// table as gh-ost and pt-online-schema-change do, and compares every view with the rows.
 package outsiders
 
 import (

@@ -154,7 +154,7 @@ func encode(v any) string {
 	return string(text)
 }
 
-// sums holds exact sums.
+// sums holds an exact sum for each group.
 type sums map[string]*big.Rat
 
 func (s sums) add(group, amount any) {
@@ -183,7 +183,7 @@ func (s sums) held(prefix string, decimals int) lab.Held {
 	return h
 }
 
-// held reads what each view contains from the sinks.
+// held reads the content of each view from the sinks.
 func (s Sinks) held(ctx context.Context) (map[string]lab.Held, error) {
 	got := map[string]lab.Held{}
 	var err error

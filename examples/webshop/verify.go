@@ -37,7 +37,7 @@ func Verify(ctx context.Context, s Sinks) (held int, differences []string, err e
 	return held, differences, nil
 }
 
-// joins is the FROM clause of an order with its joined rows.
+// joins is the FROM clause of a query that selects orders with their joined rows.
 const joins = " FROM orders o LEFT JOIN customers c ON c.id = o.customer_id LEFT JOIN companies m ON m.id = c.company_id"
 
 // queries select the expected content of the views. A row is one entry: a key, followed by pairs of names and values.
@@ -58,7 +58,7 @@ var queries = map[string]string{
 		"LEFT JOIN staff b ON b.id = s.manager_id",
 }
 
-// expected reads what each view should contain from the source.
+// expected returns what each view should contain, according to queries on the source.
 func expected(ctx context.Context, db lab.MySQL) (map[string]lab.Held, error) {
 	want := map[string]lab.Held{}
 	for view, query := range queries {
@@ -142,7 +142,7 @@ func encode(v any) string {
 	return string(text)
 }
 
-// stored reads what each view contains from the sinks.
+// stored reads the content of each view from the sinks.
 func (s Sinks) stored(ctx context.Context) (map[string]lab.Held, error) {
 	got := map[string]lab.Held{}
 	for view, query := range map[string]string{

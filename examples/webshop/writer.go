@@ -26,8 +26,8 @@ const (
 	staff     = 15
 )
 
-// Hot is the id of an order that changes often, of its customer, and of the customer's company. The rows change often,
-// but the order keeps its customer and company.
+// Hot is the id of one order, of its customer, and of the customer's company. These three rows change often, but the
+// order never gets a different customer or company.
 const Hot = 1
 
 // NewWriter returns a writer. Two writers of one database need different seeds.

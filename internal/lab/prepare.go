@@ -37,8 +37,9 @@ func Prepare(t testing.TB, s *servers.Server, database, schema string) (client M
 // ForSink returns the DSN from Prepare with the account that maintains the views.
 func ForSink(dsn string) string { return strings.Replace(dsn, reader+":", keeper+":", 1) }
 
-// withSinkAccount changes a configuration so that its sinks take their DSNs from separate variables with the sink
-// account. env has the variables of the source's DSNs, which Prepare returned. The result also has the sinks'
+// withSinkAccount changes a configuration so that its sinks connect with the account keeper. env has the variables that
+// the configuration uses. For each variable with a DSN from Prepare, withSinkAccount adds a second variable with the
+// same DSN and that account, and makes the sinks use the second variable. It returns the configuration and all
 // variables.
 func withSinkAccount(config string, env []string) (string, []string) {
 	at := strings.Index(config, "\n[sinks.")

@@ -84,7 +84,7 @@ func (p *Program) WithNewState() *Program {
 	return &other
 }
 
-// Beside writes a file next to the configuration. The configuration refers to the file by its name.
+// Beside writes a file to the directory of the configuration, which can then refer to the file by its name alone.
 func (p *Program) Beside(name, text string) {
 	p.t.Helper()
 	if err := os.WriteFile(filepath.Join(p.Dir, name), []byte(text), 0o644); err != nil {
