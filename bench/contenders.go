@@ -25,7 +25,8 @@ type contender struct {
 	ours  bool
 	// command writes the program's configuration and returns the command that runs it.
 	command func(ctx context.Context, x *contest) (*exec.Cmd, error)
-	// count returns how many of the cells are in the sink. It is nil for a program that ends once all cells are there.
+	// count returns how many of the cells are in the sink. It is nil for a program that ends once it has written all
+	// cells.
 	count func(ctx context.Context, x *contest) (int, error)
 	// check describes what the sink holds.
 	check func(ctx context.Context, x *contest) (string, error)

@@ -16,9 +16,9 @@
 //
 //	catch-up       the built program, run --until-caught-up from the oldest binlog into an empty index table
 //	fill           the same from a snapshot: a scan, then the tail
-//	latency        the program runs beside a writer of single-row transactions: the time from a commit's return until a
-//	               reader of the sink sees the change, overall and for each second's commits; for an index table, a
-//	               Redis hash, and both at once. Redis notifies its reader. The table's reader polls twice a
+//	latency        the program runs while a writer commits single-row transactions: the time from a commit's return
+//	               until a reader of the sink sees the change, overall and for each second's commits; for an index
+//	               table, a Redis hash, and both at once. Redis notifies its reader. The table's reader polls twice a
 //	               millisecond, which adds a quarter of a millisecond on average
 //	redis          the built program into a Redis hash for each entity, and raw-hset: pipelined HSET of the same
 //	               hashes
@@ -45,7 +45,7 @@
 //	tables         tables that match a pattern, a twentieth of -entities: the first fill, a start, and the idle program,
 //	               for as long as the latency is measured
 //	swaps          the longest time from a commit until a reader sees it while a rebuilt view is swapped in, for this
-//	               view and for another one in the same database
+//	               view and for a second view in the same database
 //
 // "of raw" is the program's speed divided by the speed of the raw writes of the same stage. A program that does the
 // same work can't be faster than the raw writes. Raw writes use as many connections and as large batches as the

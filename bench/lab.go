@@ -62,7 +62,7 @@ type lab struct {
 	leftOut      []string // stages that this machine can't run, and why
 	runs         int      // the number of the program's runs
 
-	// start starts another server for a stage. The caller closes it.
+	// start starts an additional server for a stage. The caller closes it.
 	start func(ctx context.Context, kind servers.Kind) (*servers.Server, error)
 }
 

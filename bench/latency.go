@@ -15,7 +15,7 @@ import (
 // the program starts fast.
 const liveDatabase = "live"
 
-// latency runs the program beside a writer of single-row transactions at a steady rate: into an index table, into a
+// latency runs the program while a writer commits single-row transactions at a steady rate: into an index table, into a
 // hash in Redis, and into both at once.
 func (l *lab) latency(ctx context.Context) (err error) {
 	if err := l.latencyInto(ctx, "latency", "an index table", l.sink, l.liveTable()); err != nil {

@@ -93,7 +93,8 @@ func (h *hashes) unseen(v *live, s *sight, oldest int) (some []told) {
 	return some
 }
 
-// see reads hashes, and records their contents as seen at the time of the notification, or now without a notification.
+// see reads hashes, and records when their contents were seen: at the time of the notification, or now if there was
+// none.
 func (h *hashes) see(ctx context.Context, v *live, s *sight, some []told) error {
 	cmds, err := h.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, one := range some {

@@ -203,7 +203,8 @@ func (l *lab) turn(ctx context.Context, c contender, t task, round int) (got tur
 	return got, err
 }
 
-// contest is one program's turn. dir is the program's directory, and sink is the server that the program writes to.
+// contest is one program's turn. The lab's dir is the program's directory, and the lab's sink is the Redis that the
+// program writes to.
 type contest struct {
 	*lab
 	rdb *goredis.Client

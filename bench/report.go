@@ -58,7 +58,7 @@ func (l *lab) add(r result, took usage) {
 	l.results = append(l.results, r)
 }
 
-// seconds returns how long a stage took; 0 if it did not run.
+// seconds returns how long a stage took. It returns 0 if the stage did not run.
 func (l *lab) seconds(stage string) float64 {
 	for _, r := range l.results {
 		if r.Stage == stage {

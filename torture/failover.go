@@ -12,7 +12,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// failoverFaults replace the source with another server that has its own server id, binlog files and positions.
+// failoverFaults replace the source with a different server, which has its own server id, binlog files and positions.
 func failoverFaults() map[string]fault {
 	fits := func(p Plan) bool { return p.Store == "file" } // a store in MySQL is in the source, which is replaced
 	return map[string]fault{
@@ -165,7 +165,7 @@ func forgetLog(ctx context.Context, s *servers.Server) error {
 	return tell(ctx, s, "RESET BINARY LOGS AND GTIDS")
 }
 
-// replicate makes a server a replica of another one.
+// replicate makes one server (to) a replica of a second one (from).
 func replicate(ctx context.Context, to, from *servers.Server) error {
 	if to.Kind.IsMariaDB() {
 		return tell(ctx, to, "SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_binlog_pos",

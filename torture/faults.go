@@ -31,7 +31,7 @@ func (f fault) unless(sort func(Plan) bool) fault {
 // heal ends a fault. It is nil if the fault has already ended.
 type heal func(context.Context) error
 
-// errSkipped means that the fault can't be injected now, often because another fault is active.
+// errSkipped means that a fault can't be injected now, often because another one is active.
 var errSkipped = errors.New("the fault can't be injected now")
 
 // healed returns the results of begin for a fault that has already ended: no heal function, and the error.

@@ -185,8 +185,8 @@ func (l *late) holdW(ctx context.Context) error {
 	return errors.Join(its.passes(ctx, 1), own.passes(ctx, 1), l.sawW.passes(ctx, l.reads))
 }
 
-// readV writes v, and waits until both programs have received it. From then on, the second program receives nothing
-// more.
+// readV writes v, and waits until both programs have received it. From then on, a tap holds the second program's binlog
+// at the next event of v.
 func (l *late) readV(ctx context.Context) error {
 	v := l.body(l.last)
 	its, own := l.links[0].put(&tap{text: v}), l.w.links["source"].put(&tap{text: v})

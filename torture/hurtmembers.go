@@ -90,7 +90,7 @@ func freeze(p *process) (heal, error) {
 	return func(context.Context) error { return frozen.Signal(syscall.SIGCONT) }, frozen.Signal(syscall.SIGSTOP)
 }
 
-// oneMore starts another member, which takes over a share of the partitions. Healing makes that member leave.
+// oneMore starts an additional member, which takes over a share of the partitions. Healing makes that member leave.
 func oneMore(ctx context.Context, w *world, _ Fault) (heal, error) {
 	m, err := w.newMember()
 	if err != nil {

@@ -167,7 +167,8 @@ func restored(ctx context.Context, w *world, f Fault) (heal, error) {
 	}, nil
 }
 
-// dump copies a shard's tables into another database, all as of one moment. It returns the tables' names.
+// dump copies a shard's tables into a new database on the same server, all as of one moment. It returns the tables'
+// names.
 func (w *world) dump(ctx context.Context, shard int, into string) ([]string, error) {
 	db := w.sinkDBs[shard]
 	if _, err := db.ExecContext(ctx, "DROP DATABASE IF EXISTS "+into); err != nil {

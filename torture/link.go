@@ -155,7 +155,7 @@ func (k *link) cut() {
 	}
 }
 
-// move makes the link forward new connections to another server, and closes the open connections.
+// move makes the link forward new connections to a different server, and closes the open connections.
 func (k *link) move(to string) {
 	k.mu.Lock()
 	k.to = to

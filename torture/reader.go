@@ -132,7 +132,7 @@ func (r *reader) row(ctx context.Context, v View, t Table, key []any, columns st
 		") shards ORDER BY n DESC LIMIT 1", args...)
 }
 
-// note records an error that another check found.
+// note records an error that a fault found.
 func (r *reader) note(wrong string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -133,7 +133,7 @@ func (w *world) newStream(ctx context.Context, name string) error {
 	return nil
 }
 
-// newMember makes another member, without starting it.
+// newMember makes a member with its own directory and HTTP address, without starting it.
 func (w *world) newMember() (*process, error) {
 	dir, err := os.MkdirTemp(w.program.Dir, "member")
 	if err != nil {

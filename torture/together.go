@@ -35,7 +35,7 @@ func (p Plan) pairs() (all []pair) {
 }
 
 // lookTogether reads both views of a pair in one statement. The result only counts if both views were running before
-// and after the statement, because a paused, failed or lagging view may be at another position.
+// and after the statement, because a paused, failed or lagging view may be behind the other one.
 func (r *reader) lookTogether(ctx context.Context, p pair) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -22,7 +22,8 @@ const (
 	mirrorVariable = "REPLICATOR_DEBIAN_MIRROR"
 )
 
-// layout is the version of the cache's layout. A change of the layout that older programs can't read needs a new version.
+// layout is the version of the cache's layout. A change of the layout that older programs can't read needs a new
+// version.
 const layout = "v1"
 
 // CacheDir returns the directory with the fetched and unpacked servers.

@@ -162,7 +162,7 @@ func elasticPID(s *Server) (int, error) {
 func elasticURL(addr, _ string) string { return "http://" + addr }
 
 // pingElastic waits until every primary shard is started. It also checks the id of the process that answers, so that it
-// does not accept another server on the same port.
+// does not accept a different server on the same port.
 func pingElastic(ctx context.Context, s *Server) error {
 	var health struct {
 		TimedOut bool `json:"timed_out"`

@@ -144,7 +144,7 @@ func relink(dir string) error {
 			return err
 		}
 		if _, err := os.Lstat(filepath.Join(dir, to)); err != nil {
-			return nil // the link leads to a file of another package
+			return nil // the link leads to a file that is not in dir
 		}
 		rel, err := filepath.Rel(filepath.Dir(path), filepath.Join(dir, to))
 		if err != nil {

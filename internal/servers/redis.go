@@ -21,8 +21,8 @@ func redisArgs(_ *installation, s *Server) []string {
 
 func redisURL(addr, db string) string { return "redis://" + addr + "/" + db }
 
-// pingRedis checks the id of the process that answers, so that it does not accept another server on the same port. If
-// the caller's options set a password, the answer NOAUTH is enough.
+// pingRedis checks the id of the process that answers, so that it does not accept a different server on the same port.
+// If the caller's options set a password, the answer NOAUTH is enough.
 func pingRedis(ctx context.Context, s *Server) error {
 	conn, err := (&net.Dialer{Timeout: pingTimeout}).DialContext(ctx, "tcp4", s.Addr())
 	if err != nil {

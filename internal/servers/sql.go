@@ -175,8 +175,8 @@ func sqlConfig(addr, db string) *mysql.Config {
 
 func sqlDSN(addr, db string) string { return sqlConfig(addr, db).FormatDSN() }
 
-// pingSQL logs in and asks for the data directory, so that it does not accept another server on the same port. If the
-// caller's options make the server reject root, the rejection counts as an answer.
+// pingSQL logs in and asks for the data directory, so that it does not accept a different server on the same port. If
+// the caller's options make the server reject root, the rejection counts as an answer.
 func pingSQL(ctx context.Context, s *Server) error {
 	cfg := sqlConfig(s.Addr(), "")
 	cfg.Timeout, cfg.ReadTimeout = pingTimeout, pingTimeout
