@@ -95,12 +95,14 @@ type Span struct{ Lowest, Highest int64 }
 // Forgetter is a Target that can remove the states of cells that are gone, because they have no row left. Other targets
 // keep these states forever.
 type Forgetter interface {
-	// ForgetGone raises the horizon (see State.Forgettable) of each of the target's views to the given log position,
-	// but never above a view's mark, and never while the view is being filled. Then it examines about limit cells. It
-	// removes a cell's states if they are Forgettable in all views that know the cell, including views of other
-	// targets. Apply may run at the same time, in other processes, too: a horizon is durable before any state is
-	// removed, and Apply judges by that horizon.
-	ForgetGone(ctx context.Context, horizon int64, after string, limit int) (found GoneCells, next string, err error)
+	// RaiseHorizon raises the horizon (see State.Forgettable) of each of the target's views to the given log position,
+	// but never above a view's mark, and never while the view is being filled. Once it has returned, Apply judges by
+	// the new horizons, in other processes, too.
+	RaiseHorizon(ctx context.Context, horizon int64) error
+
+	// ForgetGone examines about limit cells. It removes a cell's states if they are Forgettable in all views that know
+	// the cell, including views of other targets. Apply may run at the same time.
+	ForgetGone(ctx context.Context, after string, limit int) (found GoneCells, next string, err error)
 }
 
 // GoneCells counts the cells that a Forgetter found gone from all views that know them.

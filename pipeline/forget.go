@@ -59,7 +59,7 @@ type forgetter struct {
 }
 
 // forgetPage is how many cells one call of ForgetGone examines.
-const forgetPage = 1000
+const forgetPage = 5000
 
 // run forgets until ctx is done. It does nothing if the target can't forget cells, or if the source is a Changelog,
 // from which a forgotten cell could not be read again.
@@ -77,7 +77,7 @@ func (f *forgetter) run(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		marked := f.saver.lastMarked()
-		horizon := f.forgetting.horizon(marked.Position.Order, time.Now(), f.cfg.Deleted)
+		horizon := f.horizon()
 		if f.forgetting.walked == 0 { // deletions before this process began are unknown, so assume that there was one
 			f.forgetting.note([]replicator.Op{{Version: replicator.NoVersion, AsOf: marked.Position.Order}})
 		}
@@ -90,34 +90,53 @@ func (f *forgetter) run(ctx context.Context) error {
 	}
 }
 
+// horizon returns the log position below which deleted cells may be forgotten now; 0 if there is none yet.
+func (f *forgetter) horizon() int64 {
+	return f.forgetting.horizon(f.saver.lastMarked().Position.Order, time.Now(), f.cfg.Deleted)
+}
+
 // walk examines all cells, page by page, and forgets cells that were deleted before the horizon. It pauses for four
-// fifths of the time. Once it has taken longer than deletions are remembered, it no longer pauses. Otherwise, with many
-// deletions or a slow sink, more cells would be deleted during a walk than the walk forgets.
+// fifths of the time. Once it has taken longer than deletions are remembered, it no longer pauses, and it raises the
+// horizon again from time to time. Otherwise, with many deletions or a slow sink, more cells would be deleted during a
+// walk than the walk forgets.
 func (f *forgetter) walk(ctx context.Context, target replicator.Forgetter, horizon int64) error {
 	found, began := replicator.GoneCells{}, time.Now()
+	if err := target.RaiseHorizon(ctx, horizon); err != nil {
+		return f.explain(err)
+	}
+	raised := began
 	for after := ""; ; {
 		asked := time.Now()
-		some, next, err := target.ForgetGone(ctx, horizon, after, forgetPage)
+		some, next, err := target.ForgetGone(ctx, after, forgetPage)
 		if err != nil {
-			return fmt.Errorf("sink %s: forgetting cells that are gone: %w", f.cfg.Name, err)
+			return f.explain(err)
 		}
 		found.Add(some)
 		if after = next; after == "" {
 			break
 		}
-		if time.Since(began) > f.cfg.Deleted {
+		if time.Since(began) <= f.cfg.Deleted {
+			if err := pause.For(ctx, 4*time.Since(asked)); err != nil {
+				return err
+			}
 			continue
 		}
-		if err := pause.For(ctx, 4*time.Since(asked)); err != nil {
-			return err
+		if time.Since(raised) > f.cfg.Deleted {
+			if err := target.RaiseHorizon(ctx, f.horizon()); err != nil {
+				return f.explain(err)
+			}
+			raised = time.Now()
 		}
 	}
 	f.forgetting.walked = horizon
 	f.shown.countGone(f.views, int64(found.Remembered))
 	if found.Forgotten > 0 {
 		f.cfg.Log.Debug("forgot cells that are gone", "sink", f.cfg.Name, "views", f.views.names(), "cells", found.Forgotten,
-			"remembered", found.Remembered,
-			"took", time.Since(began).Round(time.Millisecond))
+			"remembered", found.Remembered, "took", time.Since(began).Round(time.Millisecond))
 	}
 	return nil
+}
+
+func (f *forgetter) explain(err error) error {
+	return fmt.Errorf("sink %s: forgetting cells that are gone: %w", f.cfg.Name, err)
 }

@@ -12,21 +12,20 @@ import (
 
 var _ replicator.Forgetter = (*Target)(nil)
 
-// ForgetGone implements replicator.Forgetter. It first replaces the gates (the aliases that writes go to), so that no
-// write judged by a lower horizon can arrive. Then it reads the documents, view by view: the hidden ones, or all
-// documents of a merged view, because a document that shows some cells may remember others that are gone.
+// RaiseHorizon implements replicator.Forgetter. It replaces the gates (the aliases that writes go to), so that no write
+// judged by a lower horizon can arrive.
+func (t *Target) RaiseHorizon(ctx context.Context, horizon int64) error {
+	return t.throughGates(ctx, func() error { return t.raiseHorizons(ctx, horizon) })
+}
+
+// ForgetGone implements replicator.Forgetter. It reads the documents, view by view: the hidden ones, or all documents
+// of a merged view, because a document that shows some cells may remember others that are gone.
 func (t *Target) ForgetGone(
-	ctx context.Context, horizon int64, after string, limit int,
+	ctx context.Context, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
 	var p page
 	if err := judge.At(after, &p); err != nil || p.View >= len(t.kept) {
 		return found, "", err
-	}
-	if after == "" {
-		err := t.throughGates(ctx, func() error { return t.raiseHorizons(ctx, horizon) })
-		if err != nil {
-			return found, "", err
-		}
 	}
 	k, query := t.kept[p.View], onlyHidden()
 	if k.merged {
@@ -98,7 +97,9 @@ func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found r
 		_, may, gone := t.forgettable(k, k.parse(h.Source))
 		if found.Remembered += gone - may; may > 0 {
 			d := k.document(h.ID, h.Routing)
-			d.whole = k.merged
+			if d.whole = k.merged; !k.merged { // the state decides, which the search has read
+				d.known, d.exists, d.seq, d.term, d.source = true, true, h.Seq, h.Term, h.Source
+			}
 			documents = append(documents, d)
 		}
 	}
@@ -111,10 +112,12 @@ func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found r
 }
 
 // forgetIn removes cells that may be forgotten from documents that fit into one read. It skips a document that another
-// writer has changed meanwhile. The next walk reads that document again.
+// writer has changed since the program read it. The next walk reads that document again.
 func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (found replicator.GoneCells, err error) {
-	if err := t.sink.client.read(ctx, part); err != nil {
-		return found, err
+	if k.merged {
+		if err := t.sink.client.read(ctx, part); err != nil {
+			return found, err
+		}
 	}
 	var writes []*document
 	of := map[*document]int{}

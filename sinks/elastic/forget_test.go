@@ -22,8 +22,12 @@ func (b *bench) forget(target replicator.Target, mark, horizon int64) (forgotten
 	if err := target.Mark(b.t.Context(), at); err != nil {
 		b.t.Fatal(err)
 	}
+	forgetter := target.(replicator.Forgetter)
+	if err := forgetter.RaiseHorizon(b.t.Context(), horizon); err != nil {
+		b.t.Fatal(err)
+	}
 	for after := ""; ; {
-		found, next, err := target.(replicator.Forgetter).ForgetGone(b.t.Context(), horizon, after, 10)
+		found, next, err := forgetter.ForgetGone(b.t.Context(), after, 10)
 		if err != nil {
 			b.t.Fatal(err)
 		}

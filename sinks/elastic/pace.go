@@ -22,17 +22,17 @@ const (
 // at once.
 const mostAnswer = 4 * answerBytes
 
-// paced returns how many documents to request next. n is the number so far. answered, bytes and took are how many
-// documents the last answer had, how large it was, and how long it took. Large documents may reduce n to one. A slow
-// cluster reduces n to fewDocuments at least.
-func paced(n, answered, bytes int, took time.Duration) int {
+// paced returns how many documents to request next, at most `most`. n is the number so far. answered, bytes and took are
+// how many documents the last answer had, how large it was, and how long it took. Large documents may reduce n to one. A
+// slow cluster reduces n to fewDocuments at least.
+func paced(n, most, answered, bytes int, took time.Duration) int {
 	switch {
 	case bytes > answerBytes:
 		return max(answered*answerBytes/bytes, 1)
 	case took > answerTime:
 		return min(n, max(answered/2, fewDocuments))
 	case bytes < answerBytes/2 && took < answerTime/2:
-		return max(n, min(2*answered, readItems))
+		return max(n, min(2*answered, most))
 	}
 	return n
 }
@@ -49,7 +49,7 @@ func (p *pace) documents() int {
 }
 
 func (p *pace) learn(answered, bytes int, took time.Duration) {
-	p.n.Store(int64(paced(p.documents(), answered, bytes, took)))
+	p.n.Store(int64(paced(p.documents(), readItems, answered, bytes, took)))
 }
 
 // sizes is the average size of a view's documents over the last few hundred reads. It is safe for concurrent use, like

@@ -91,13 +91,19 @@ func (t *Target) walk(
 	return cells, next, nil
 }
 
-// hit is a document in a search's answer.
+// hit is a document in a search's answer, as of the point in time.
 type hit struct {
 	ID      string          `json:"_id"`
 	Routing string          `json:"_routing"`
+	Seq     int64           `json:"_seq_no"`
+	Term    int64           `json:"_primary_term"`
 	Source  json.RawMessage `json:"_source"`
 	Sort    json.RawMessage `json:"sort"`
 }
+
+// searchItems is the most documents that a page may have. To find the start of a page costs the server as much as some
+// thousand documents.
+const searchItems = 5000
 
 // hits pages through the documents of a view that a query finds.
 func (t *Target) hits(
@@ -164,8 +170,9 @@ func (t *Target) page(ctx context.Context, query object, p *page, size int) (fou
 func (t *Target) search(ctx context.Context, query object, order string, p *page, size int) ([]hit, error) {
 	search := object{
 		"size": size, "_source": stateAlone, "sort": []string{order}, "track_total_hits": false,
-		"pit":   object{"id": p.Point, "keep_alive": keepPoint},
-		"query": query,
+		"seq_no_primary_term": true,
+		"pit":                 object{"id": p.Point, "keep_alive": keepPoint},
+		"query":               query,
 	}
 	if p.After != nil {
 		search["search_after"] = p.After
@@ -184,7 +191,7 @@ func (t *Target) search(ctx context.Context, query object, order string, p *page
 	if err != nil {
 		return nil, err
 	}
-	p.Size = paced(p.Size, len(result.Hits.Hits), len(answer), time.Since(began))
+	p.Size = paced(p.Size, searchItems, len(result.Hits.Hits), len(answer), time.Since(began))
 	if result.Point != "" {
 		p.Point = result.Point
 	}

@@ -29,15 +29,15 @@ const forgetAtOnce = 200
 // gonePrefix begins the stored form of a state whose first segment says that the cell is gone: see stateFormat.
 const gonePrefix = "\x01\x00"
 
+// RaiseHorizon implements replicator.Forgetter.
+func (t *Target) RaiseHorizon(ctx context.Context, horizon int64) error {
+	return t.explainForgetting(ctx, t.raiseHorizons(ctx, horizon))
+}
+
 // ForgetGone implements replicator.Forgetter.
 func (t *Target) ForgetGone(
-	ctx context.Context, horizon int64, after string, limit int,
+	ctx context.Context, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
-	if after == "" {
-		if err := t.raiseHorizons(ctx, horizon); err != nil {
-			return found, "", t.explainForgetting(ctx, err)
-		}
-	}
 	found, next, err = t.forgetPage(ctx, after, limit)
 	return found, next, t.explainForgetting(ctx, err)
 }

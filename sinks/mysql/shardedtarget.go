@@ -121,14 +121,26 @@ func (t *shardedTarget) Outdated(
 	})
 }
 
-// ForgetGone implements replicator.Forgetter. Each shard has its own horizon: the log position below which deleted
+// RaiseHorizon implements replicator.Forgetter. Each shard has its own horizon: the log position below which deleted
 // cells may have been forgotten.
+func (t *shardedTarget) RaiseHorizon(ctx context.Context, horizon int64) error {
+	for _, shard := range t.shards {
+		if shard != nil {
+			if err := shard.RaiseHorizon(ctx, horizon); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ForgetGone implements replicator.Forgetter.
 func (t *shardedTarget) ForgetGone(
-	ctx context.Context, horizon int64, after string, limit int,
+	ctx context.Context, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
 	_, next, err = page(t, after, func(shard int, after string) (_ []struct{}, next string, err error) {
 		if t.shards[shard] != nil {
-			found, next, err = t.shards[shard].ForgetGone(ctx, horizon, after, limit)
+			found, next, err = t.shards[shard].ForgetGone(ctx, after, limit)
 		}
 		return nil, next, err
 	})

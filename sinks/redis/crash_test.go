@@ -98,12 +98,16 @@ func (t stubbornTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 	return v, err
 }
 
+func (t stubbornTarget) RaiseHorizon(ctx context.Context, horizon int64) error {
+	return again(func() error { return t.Target.(replicator.Forgetter).RaiseHorizon(ctx, horizon) })
+}
+
 func (t stubbornTarget) ForgetGone(
-	ctx context.Context, horizon int64, after string, limit int,
+	ctx context.Context, after string, limit int,
 ) (n replicator.GoneCells, next string, err error) {
 	forgotten := 0 // also counts cells whose request succeeded, but whose answer was lost
 	err = again(func() error {
-		n, next, err = t.Target.(replicator.Forgetter).ForgetGone(ctx, horizon, after, limit)
+		n, next, err = t.Target.(replicator.Forgetter).ForgetGone(ctx, after, limit)
 		forgotten += n.Forgotten
 		return err
 	})

@@ -39,13 +39,8 @@ func (g *registry) horizon(id viewID, generation uint64) int64 {
 
 // ForgetGone implements replicator.Forgetter. In a cluster it only counts the deleted cells.
 func (t *Target) ForgetGone(
-	ctx context.Context, horizon int64, after string, limit int,
+	ctx context.Context, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
-	if after == "" && !t.sink.cluster {
-		if err := t.raiseHorizons(ctx, horizon); err != nil {
-			return found, "", err
-		}
-	}
 	keys, next, err := t.sink.scan(ctx, recordKey(""), "", after, limit)
 	if err != nil {
 		return found, "", classify(err, "looking through the records")
@@ -63,8 +58,11 @@ func (t *Target) ForgetGone(
 	return found, next, nil
 }
 
-// raiseHorizons raises the horizons of the target's filled views, each up to its mark.
-func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
+// RaiseHorizon implements replicator.Forgetter. A cluster has no horizons.
+func (t *Target) RaiseHorizon(ctx context.Context, horizon int64) error {
+	if t.sink.cluster {
+		return nil
+	}
 	for range maxTries {
 		marks, err := t.sink.readMarks(ctx, t.source)
 		if err != nil {

@@ -10,8 +10,11 @@ import (
 func (f *fixture) forgetGone(horizon int64) (found replicator.GoneCells) {
 	f.t.Helper()
 	forgetter := f.target.(replicator.Forgetter)
+	if err := forgetter.RaiseHorizon(f.t.Context(), horizon); err != nil {
+		f.t.Fatalf("RaiseHorizon: %v", err)
+	}
 	for after, pages := "", 0; ; pages++ {
-		some, next, err := forgetter.ForgetGone(f.t.Context(), horizon, after, 2)
+		some, next, err := forgetter.ForgetGone(f.t.Context(), after, 2)
 		if err != nil || pages > 10_000 {
 			f.t.Fatalf("ForgetGone: %v, after %d pages", err, pages)
 		}

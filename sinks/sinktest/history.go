@@ -190,15 +190,23 @@ func (h *history) forget(ctx context.Context) error {
 	} else if err != nil {
 		return fmt.Errorf("Mark: %w", err)
 	}
-	horizon := h.env.base + 1 + h.rnd.Int64N(at-h.env.base)
 	for after := ""; ; {
-		found, next, err := forgetter.ForgetGone(ctx, horizon, after, 1+h.rnd.IntN(20))
+		if after == "" || h.rnd.IntN(4) == 0 { // the horizon may rise during a walk
+			horizon := h.env.base + 1 + h.rnd.Int64N(at-h.env.base)
+			if err := forgetter.RaiseHorizon(ctx, horizon); h.interrupted(err) {
+				return nil
+			} else if err != nil {
+				return fmt.Errorf("RaiseHorizon: %w", err)
+			}
+			h.trace = append(h.trace, fmt.Sprintf("  raised the horizon to %d", horizon))
+		}
+		found, next, err := forgetter.ForgetGone(ctx, after, 1+h.rnd.IntN(20))
 		if h.interrupted(err) {
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("ForgetGone: %w", err)
 		}
-		h.trace = append(h.trace, fmt.Sprintf("  forgot %d cells, horizon %d", found.Forgotten, horizon))
+		h.trace = append(h.trace, fmt.Sprintf("  forgot %d cells", found.Forgotten))
 		if after = next; after == "" || h.rnd.IntN(4) == 0 {
 			return nil
 		}

@@ -123,10 +123,8 @@ func (t *memoryTarget) Tidy(_ context.Context, view int, strays []replicator.Str
 	return removed, nil
 }
 
-// ForgetGone implements replicator.Forgetter, in one page.
-func (t *memoryTarget) ForgetGone(
-	_ context.Context, horizon int64, _ string, _ int,
-) (found replicator.GoneCells, next string, err error) {
+// RaiseHorizon implements replicator.Forgetter.
+func (t *memoryTarget) RaiseHorizon(_ context.Context, horizon int64) error {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
 	for _, v := range t.views {
@@ -135,6 +133,15 @@ func (t *memoryTarget) ForgetGone(
 			t.sink.horizons[k] = max(t.sink.horizons[k], min(horizon, m.Position.Order))
 		}
 	}
+	return nil
+}
+
+// ForgetGone implements replicator.Forgetter, in one page.
+func (t *memoryTarget) ForgetGone(
+	context.Context, string, int,
+) (found replicator.GoneCells, next string, err error) {
+	t.sink.mu.Lock()
+	defer t.sink.mu.Unlock()
 	kept, gone, lives := map[replicator.Cell]bool{}, map[replicator.Cell]bool{}, map[replicator.Cell]bool{}
 	for p, known := range t.sink.cells {
 		if p.source == t.source {
