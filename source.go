@@ -92,8 +92,8 @@ type Reader interface {
 	Newest(ctx context.Context, cells []Cell, bytes int64) (rows []*Row, asOf int64, err error)
 
 	// Scan reads the next rows of a table, usually in the order of its Table.Offset. after is the Next of the previous
-	// chunk ("" at the start). Scan reads only cells of the given column values; all, if columns is empty. A scan may
-	// use a different order, from its start to its end, and may leave out rows that are not the newest of their cells.
+	// chunk ("" at the start). Scan reads only cells of the given columns, or all cells if columns is empty. A scan
+	// may use a different order throughout, and may leave out rows that are not the newest of their cells.
 	Scan(ctx context.Context, table string, columns []string, after string, limit ScanLimit) (Chunk, error)
 
 	// Includes reports whether p includes every transaction that fence names: a GTID set, or FILE:POS.

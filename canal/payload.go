@@ -54,7 +54,7 @@ func (s *stream) payload(ctx context.Context, h binlog.Header, body []byte, plac
 		return err
 	}
 	if !ended {
-		return fmt.Errorf("%w: it has no end", errPayload)
+		return fmt.Errorf("%w: its last event is missing", errPayload)
 	}
 	return s.committed(ctx)
 }

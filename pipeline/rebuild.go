@@ -298,8 +298,8 @@ func (r *rebuilder) readable(ctx context.Context, views []*replicator.View, at r
 		}
 	}
 	if err != nil {
-		r.cfg.Log.Warn("a rebuild in place begins at the present end of the source's log", "sink", r.cfg.Name,
-			"reason", err)
+		r.cfg.Log.Warn("the source's log can't be read from the earlier position, so the rebuild in place begins at the "+
+			"log's current end", "sink", r.cfg.Name, "reason", err)
 	}
 	return err == nil
 }

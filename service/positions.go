@@ -197,7 +197,9 @@ func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard confi
 	for _, c := range p.saved {
 		if c.View == v.Name && c.Source == shard.Name {
 			at.Standing = c.Standing
-			if !marked { // parts of the sink that still have the view know the checkpoint's fingerprint
+			// One part of the sink may have lost the view, while others still have it with the checkpoint's fingerprint. With
+			// a different fingerprint, Open would begin the view again there.
+			if !marked {
 				marks = append(marks, replicator.Mark{View: c.View, Fingerprint: c.Fingerprint})
 			}
 		}

@@ -147,7 +147,8 @@ func takeTogether(g *numbered, f *followed) (part bool, left string) {
 	return false, left
 }
 
-// source returns the name of the table, or of its group of tables, for a text.
+// source returns the table's name, or what the names of its group of tables begin with. The proposal's comments and
+// names use it.
 func (f *followed) source() string {
 	if f.parts != nil {
 		return strings.TrimRight(f.parts.stem, "_-")

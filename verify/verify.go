@@ -169,13 +169,13 @@ func (v *verifier) run(ctx context.Context) error {
 	}
 	if v.pass == len(tables) {
 		if err := v.sink(ctx); err != nil {
-			return fmt.Errorf("view %s: the sink's contents: %w", v.View.Name, err)
+			return fmt.Errorf("view %s: checking the sink's contents: %w", v.View.Name, err)
 		}
 		v.pass, v.after = v.pass+1, ""
 	}
 	if v.pass == len(tables)+1 {
 		if err := v.remembered(ctx); err != nil {
-			return fmt.Errorf("view %s: the cells that the sink remembers: %w", v.View.Name, err)
+			return fmt.Errorf("view %s: checking the cells that the sink remembers: %w", v.View.Name, err)
 		}
 		v.pass, v.after = v.pass+1, ""
 	}

@@ -140,7 +140,7 @@ func (f *feed) compileEntries(c *leafCompiler, v *replicator.View) (err error) {
 			return fmt.Errorf("fields.%s: the last field of a %s must be its sum", last.Name, v.Kind)
 		}
 	} else if len(fields) == 0 && v.Key == "" {
-		return fmt.Errorf("fields: an index needs a field, or a key made of the property to search by")
+		return fmt.Errorf("fields: an index needs a field, or a key template with the property to search by")
 	}
 	if v.Key == "" && v.Kind == "ranking" {
 		return fmt.Errorf("key: a ranking needs a key, the name of its sorted set")

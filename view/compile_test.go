@@ -19,7 +19,7 @@ func TestWhatCannotWorkIsRefusedWithTheFix(t *testing.T) {
 		{replicator.View{Kind: "index", From: from("cel", "")}, "from: there is no table cel (did you mean cell?)"},
 		{replicator.View{Kind: "index", From: from("zzzzzz", "")}, "from: there is no table zzzzzz"},
 		{replicator.View{Kind: "indx", From: users}, `kind: there is no kind "indx" (did you mean index?)`},
-		{replicator.View{Kind: "index", From: users}, "fields: an index needs a field, or a key made of the property to search by"},
+		{replicator.View{Kind: "index", From: users}, "fields: an index needs a field, or a key template with the property to search by"},
 		{replicator.View{Kind: "index", From: users, Fields: fields("a", "a..b")},
 			"fields.f1: path a..b: a name is empty; write names with odd characters in double quotes"},
 		{replicator.View{Kind: "index", From: users, Fields: fields("a[x]")},

@@ -184,7 +184,7 @@ func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, er
 func newest(all []*generation) []*generation {
 	last := map[string]*generation{}
 	for _, g := range all {
-		last[g.view] = g // the list all is sorted by number
+		last[g.view] = g // all is sorted by number, so the highest one wins
 	}
 	return slices.SortedFunc(maps.Values(last), func(a, b *generation) int { return cmp.Compare(a.view, b.view) })
 }

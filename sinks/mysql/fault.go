@@ -30,8 +30,8 @@ type fault struct {
 }
 
 // faults are the known errors of MySQL and MariaDB. Any other error counts as caused by the row that is written: a
-// value, a trigger or an index can cause some hundred different errors, and more with each release. Messages may quote
-// values ("Duplicate entry '…'"), which must not reach a log, unless the message is plain.
+// value, a trigger or an index can cause hundreds of different errors, and each release adds more. A message may quote
+// a value ("Duplicate entry '…'"), and values must not reach a log. So only a plain fault's message is shown.
 var faults = map[uint16]fault{
 	// The server rolls back a transaction in favor of another one, stops, accepts no writes, is full, or reached a
 	// limit.

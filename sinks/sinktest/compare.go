@@ -25,8 +25,12 @@ func (f *fixture) differences(ops []replicator.Op) map[at]replicator.DifferenceK
 	for _, d := range found {
 		c, v := ops[d.Op].Cell, f.s.Views[d.View]
 		place := at{v.Name, f.entity(c.Key)}
-		if !v.Feeds(c) || kinds[place] != "" && kinds[place] != d.Kind {
-			f.t.Fatalf("Compare finds for %s in view %s: %+v, for the other cell %q", c, v.Name, d, kinds[place])
+		if !v.Feeds(c) {
+			f.t.Fatalf("Compare reports a difference for %s in view %s, which the cell does not feed: %+v", c, v.Name, d)
+		}
+		if kinds[place] != "" && kinds[place] != d.Kind {
+			f.t.Fatalf("Compare reports %+v for %s in view %s, but %q for another cell of the same entity", d, c, v.Name,
+				kinds[place])
 		}
 		kinds[place] = d.Kind
 	}

@@ -384,8 +384,8 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 		floor = max(floor, read.claim)
 		h.seen[k] = max(h.seen[k], read.seen)
 	case op.Order != 0 && op.Order <= h.seen[k]:
-		// An earlier re-read saw deletes that come after this put in the log. A row that was hidden by others may show
-		// until the log reaches the position of that re-read.
+		// An earlier re-read saw the log beyond this put, and may have seen later deletes. Until the log reaches that
+		// point, the view may show an older row of the cell, so there is nothing to check.
 		return nil
 	}
 	i := slices.IndexFunc(h.source.cells, func(c *cell) bool { return c.id == op.Cell })
