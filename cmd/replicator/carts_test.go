@@ -21,8 +21,8 @@ type carts struct {
 }
 
 // cartSpace is the space that carts take in the program and its sinks, in bytes. states is the number of rows in the
-// table of states.
-type cartSpace struct{ redis, elastic, mysql, states, program int64 }
+// table of states, and documents is the number of documents in the index.
+type cartSpace struct{ redis, elastic, mysql, states, documents, program int64 }
 
 func newCarts(t *testing.T, living int) *carts {
 	l := newBareLab(t, servertest.MySQL(t))
@@ -89,13 +89,10 @@ func (c *carts) forget() {
 	eventually(c.t, func() error {
 		c.exec("UPDATE cart SET item = 'a beat' WHERE id = 1", "UPDATE cart SET item = 'another' WHERE id = 1")
 		is := c.measure()
-		var found struct{ Count int }
-		askElastic(c.t, http.MethodPost, c.env["ELASTIC"]+"/"+c.env["INDEX"]+"-r1/_refresh", nil)
-		askElastic(c.t, http.MethodGet, c.env["ELASTIC"]+"/"+c.env["INDEX"]+"-r1/_count", &found)
 		records := c.rdb.DBSize(c.t.Context()).Val()/2 - 2 // each hash has a record; the sink has a few more keys
-		if is.states > int64(c.living) || records > int64(c.living) || found.Count > c.living+1 {
+		if is.states > int64(c.living) || records > int64(c.living) || is.documents > int64(c.living)+1 {
 			return fmt.Errorf("%d states, %d records and %d documents are left, %d carts live",
-				is.states, records, found.Count, c.living)
+				is.states, records, is.documents, c.living)
 		}
 		return nil
 	})
@@ -108,6 +105,10 @@ func (c *carts) measure() cartSpace {
 		c.t.Fatal(err)
 	}
 	n.redis = usedMemory(c.t, c.rdb)
+	var found struct{ Count int64 }
+	askElastic(c.t, http.MethodPost, c.env["ELASTIC"]+"/"+c.env["INDEX"]+"-r1/_refresh", nil)
+	askElastic(c.t, http.MethodGet, c.env["ELASTIC"]+"/"+c.env["INDEX"]+"-r1/_count", &found)
+	n.documents = found.Count
 	return n
 }
 
@@ -183,9 +184,11 @@ func TestNothingGrowsWhereRowsComeAndGo(t *testing.T) {
 			all = append(all, n)
 		}
 	}
-	if soak { // buffers fill during the first ten minutes
-		early, late := all[9], all[len(all)-1]
-		if late.redis > early.redis+early.redis/5 || late.program > early.program+early.program/5 {
+	if soak {
+		// On a busy machine, walks fall behind for a while. They must not do so by more than three minutes of deletions.
+		early, late, most := all[9], all[len(all)-1], int64(180*rate) // buffers fill during the first ten minutes
+		if late.states > most || late.documents > most || late.redis > early.redis+200*most ||
+			late.program > early.program+early.program/5 {
 			t.Errorf("%+v at the end, %+v after ten minutes", late, early)
 		}
 	}
