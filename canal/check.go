@@ -119,7 +119,7 @@ func (c *checker) durability(ctx context.Context, db querier) {
 }
 
 // merged reports columns of merging views (views of several tables) that none of the tables has: typing errors. It
-// skips columns that views require of one certain table, because the check of that table covers them.
+// skips columns that views require of a single table, because the check of that table covers them.
 func (c *checker) merged(ctx context.Context, db *sql.Conn, srv server, s *Source) {
 	wanted, found := map[string][]string{}, map[string]bool{} // wanted: tables that may have a column, by its name
 	for _, t := range s.cfg.Tables {

@@ -39,7 +39,7 @@ func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table
 		for _, l := range table.Lookups {
 			byID[l.ID] = l.Table
 			var columns []string
-			paths := map[string][]string{} // the columns that On compares with, by the ID of their table's lookup
+			paths := map[string][]string{} // by lookup ID: the columns of its table from which On takes values
 			for _, on := range l.On {
 				columns, paths[on.From] = append(columns, on.Column), append(paths[on.From], on.Path)
 			}

@@ -17,11 +17,11 @@ const maxHistory = 4096
 // end builds no strings: the server UUIDs of GTIDs are indexes into names, and a GTID set is built only on request.
 type history struct {
 	mu    sync.Mutex
-	at    end       // the latest end that a caller of Position requested
+	at    end       // the latest end that Reader.Position has returned
 	base  *gtid.Set // all transactions up to at
 	gtids bool      // the server uses GTIDs, so base is known
 	maria bool
-	ends  []end // the ends after at, ascending
+	ends  []end // ends of transactions that were read after field at, ascending
 	// the position after the last delivered rows; used only while the transaction of these rows has not ended
 	open end
 	seen end // the start of the binlog's latest file when a query last found rows
@@ -31,9 +31,9 @@ type history struct {
 	ids     map[sid]int32
 
 	highest   *gtid.Set   // MariaDB: the highest number read in each domain, and its writer; may lack peak
-	peak      gtidRun     // the highest number of the domain that was read last; empty if highest includes it
-	forked    atomic.Bool // see token.Forked
-	anonymous bool        // see token.Anonymous; describes the transactions up to the last delivered rows
+	peak      gtidRun     // the highest number in the last transaction's domain; empty if field highest includes it
+	forked    atomic.Bool // two MariaDB servers numbered transactions independently: see token.Forked
+	anonymous bool        // the last transaction of which anything was read has no GTID: see token.Anonymous
 }
 
 // sid identifies the origin of transactions: "uuid[:tag]", or MariaDB's domain and server.
@@ -49,8 +49,8 @@ type end struct {
 
 	anonymous bool // the transaction has no GTID
 
-	last gtidRun   // the transaction that ends at pos, and those of merged ends if all form one run
-	more []gtidRun // the transactions of merged ends that don't fit into last
+	last gtidRun   // the transaction that ends at pos; after a merge, all merged transactions if they form one run
+	more []gtidRun // merged transactions that don't form one run with last
 }
 
 func (e end) placed() placed {
@@ -113,8 +113,8 @@ func (h *history) add(e end) {
 
 // judge checks the number of a MariaDB transaction. If another server had written the domain's highest number so far,
 // and the new number is not above it, the histories have forked (token.Forked). judge must run for each transaction
-// read, because merging ends keeps only the last transaction. Most transactions have the same writer as the previous
-// one, and need no map look-up.
+// that is read, because a merge of ends keeps only the last transaction. Most transactions have the same writer as the
+// previous one, and need no map look-up.
 func (h *history) judge(r gtidRun) {
 	if !h.maria || r.last == 0 {
 		return
@@ -174,7 +174,8 @@ func (h *history) file() int64 {
 }
 
 // read returns the latest position up to which anything was delivered or found by a query, and the transactions after
-// the last requested end. anonymous says whether the last of these transactions has no GTID: see token.Anonymous.
+// the end that Reader.Position returned last. anonymous says whether the last of these transactions has no GTID: see
+// token.Anonymous.
 func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -264,8 +265,8 @@ func (h *history) join(runs []gtidRun) []gtidRun {
 	return out
 }
 
-// upTo drops all ends up to the log position order. It returns the last end that was dropped so far, and the
-// transactions up to that end (nil: unknown).
+// upTo drops all ends of transactions up to the log position order. It returns the last end that this or an earlier
+// call dropped, and the transactions up to there (nil: unknown).
 func (h *history) upTo(order int64) (end, *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -289,8 +290,9 @@ func (h *history) upTo(order int64) (end, *gtid.Set) {
 	return h.at, h.base
 }
 
-// latest returns the latest end's log position (as a number) and the transactions up to there, without dropping ends.
-// before is nil if the transactions are unknown, or if the last of them has no GTID (token.Anonymous).
+// latest returns the log position (as a number) where the latest transaction ends, and the transactions up to there.
+// Unlike upTo, it drops no ends. before is nil if the transactions are unknown, or if the last of them has no GTID
+// (token.Anonymous).
 func (h *history) latest() (order int64, before *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -311,8 +313,8 @@ func (h *history) latest() (order int64, before *gtid.Set) {
 	return order, before
 }
 
-// handedOut returns the latest end's log position (as a number), and all transactions of which rows were delivered
-// (nil: unknown).
+// handedOut returns the log position (as a number) where the latest transaction ends, and all transactions of which
+// rows were delivered (nil: unknown).
 func (h *history) handedOut() (order int64, before *gtid.Set) {
 	order, before = h.latest()
 	h.mu.Lock()

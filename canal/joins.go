@@ -92,7 +92,7 @@ func sizeOf(rows []*replicator.Row) (size int64) {
 // joinedChunk records where a chunk of a scan can be cut, if its rows and their joined rows take too many bytes.
 type joinedChunk struct {
 	next   []string // by row: the chunk's Next if the chunk is cut after the row
-	passed []int
+	passed []int    // by row: the chunk's Passed if the chunk is cut after the row
 }
 
 func (c *joinedChunk) note(next string, passed int) {
@@ -122,7 +122,7 @@ func (c *joinedChunk) join(chunk *replicator.Chunk, bytes int64, join func([]*re
 // joining runs one lookup (the read of one joined table) for some rows.
 type joining struct {
 	tables tables
-	own    *watched // the table of these rows
+	own    *watched // the table of the rows to join
 	lookup *replicator.Lookup
 	x      *selection  // reads the joined table
 	on     []*selected // the joined table's columns in the lookup's On
@@ -130,7 +130,7 @@ type joining struct {
 
 	wanted [][]any                   // values of the On columns, each combination once
 	at     map[replicator.Key]int    // indexes in wanted, by the values as a key
-	rows   map[int][]*replicator.Row // by index in wanted: the rows that get the joined rows found for these values
+	rows   map[int][]*replicator.Row // by index in wanted: the rows that are joined by these values
 }
 
 func (r *Reader) newJoining(own *watched, l *replicator.Lookup) (*joining, error) {

@@ -73,7 +73,7 @@ func (l *layout) digest() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// same reports whether two layouts decode rows alike.
+// same reports whether rows are decoded in the same way with two layouts.
 func (l *layout) same(other *layout) bool {
 	if l == nil || other == nil {
 		return l == other

@@ -25,20 +25,23 @@ type layouts struct {
 	mu sync.Mutex
 	of map[string]*track // by the table's ID (watched.id); for a pattern, by its configured name
 
-	settles int64 // the lowest log position (as a number) at which some layout becomes certain; MaxInt64: none
+	settles int64 // the lowest log position (as a number) in any track's field ahead; MaxInt64: none
 }
 
 // track holds the layouts of one table along the log.
 type track struct {
 	along []layoutFrom // the layouts up to the last position read, in log order; the first applies from the log's start
 
-	// Layouts that are certain at positions not yet read, in the order of the log. The last one was read from
-	// information_schema.
+	// The layouts that are known for sure and apply from log positions not yet read, in the order of the log. The last
+	// one was read from information_schema.
 	ahead []layoutFrom
 
-	derived bool   // rows were decoded after the latest position with a certain layout
-	told    bool   // the handler was told that rows are skipped until the layout is certain
-	misfit  string // digest of a certain layout that did not fit a table map
+	derived bool // rows were decoded since the layout was last certain
+	told    bool // the handler was told that rows are skipped; it is not told again until the layout is certain
+
+	// The digest of the layout that the last mismatching table map did not fit. A second mismatch with the same layout
+	// is final.
+	misfit string
 }
 
 // layoutFrom is a layout, and the log position (as a number) from which it applies. A nil layout is unknown.
@@ -63,7 +66,8 @@ func (l *layouts) open(name string, start int64, certain []layoutFrom) {
 			t.ahead = append(t.ahead, c)
 		}
 	}
-	// Skipped rows need not be reported: no view that needs them begins before the first position with a known layout.
+	// The rows before the first position with a known layout are skipped. They need not be reported, because no view
+	// that reads the table begins before that position.
 	t.told = t.at() == nil && len(t.ahead) > 1
 	l.of[name] = t
 	l.setSettles()
@@ -122,11 +126,11 @@ func (l *layouts) current(name string) *layout {
 	return l.of[name].at()
 }
 
-// due reports whether some layout becomes certain at or before the log position order.
+// due reports whether settle would change a layout at the log position order.
 func (l *layouts) due(order int64) bool { return order >= l.settles }
 
-// settle applies the layouts that are certain at the log position order. It returns the tables whose rows were decoded
-// with a wrong layout before that position.
+// settle makes the layouts that are known for sure at the log position order the current ones. It returns the tables
+// whose rows were decoded with a wrong layout before that position.
 func (l *layouts) settle(order int64) (wrong []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,8 +149,9 @@ func (l *layouts) settle(order int64) (wrong []string) {
 }
 
 // altered records a statement's effect on a table's layout, and returns the new layout. The statement ends at the log
-// position order. behind computes the new layout from the old one; its argument told says whether rows of the table are
-// skipped. reread reports whether the table's columns must be read from the server again.
+// position order. behind computes the new layout from the old one; its argument told says that the handler already
+// knows that rows of the table are skipped. reread reports whether the table's columns must be read from the server
+// again.
 func (l *layouts) altered(
 	name string, order int64, behind func(before *layout, told bool) *layout,
 ) (after *layout, reread bool) {
@@ -203,7 +208,7 @@ func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
 	t := l.of[name]
 	was := t.at()
 	switch {
-	case len(t.ahead) > 0: // the layout at a later position is known
+	case len(t.ahead) > 0: // the layout from a later position on is known, so the columns need not be read again
 	case was != nil && t.misfit == was.digest():
 		return false, true
 	default:

@@ -51,7 +51,7 @@ func (p *pattern) membersNow() *layout {
 	return l
 }
 
-// pending reports whether a table's rows are skipped, because earlier rows of the table were missed.
+// pending reports whether the rows of a pattern's table are skipped, because earlier rows of that table were missed.
 func (t tables) pending(w *watched) bool {
 	if !w.Pattern {
 		return false
@@ -67,8 +67,9 @@ func (t tables) made(id string) {
 	}
 }
 
-// settleMembers marks each pattern's members as known, once reading has passed p.end, where the log ended when the
-// reader was opened. It reports the patterns whose members differ from those at the saved position.
+// settleMembers makes later positions list each pattern's current members, once reading has passed the log's end at the
+// time the reader was opened. It reports the patterns of which a table is gone since the saved position, or of which
+// rows of a new table were skipped.
 func (s *stream) settleMembers(order int64) error {
 	for _, p := range s.tables.patterns {
 		if !p.unsettled || order < p.end {
@@ -92,7 +93,8 @@ func (s *stream) settleMembers(order int64) error {
 // newestOfSeveral reads some cells of a pattern from each table that may have them. If several tables have a row of a
 // cell, it takes the newest.
 func (r *Reader) newestOfSeveral(ctx context.Context, conn *sql.Conn, l *look, p *pattern, wanted []int) error {
-	// The check comes after the fence. So a table that is created later has no row that the fence covers.
+	// This check comes after the fence was taken. So a table created after the check has only rows that are later than
+	// the fence.
 	if err := r.sameMembers(ctx, conn, p.Name); err != nil {
 		return err
 	}
@@ -197,7 +199,8 @@ type memberPlace struct {
 	next    string // the ID of the following table; "": the table of x is the last
 }
 
-// inMember begins the text that says where a pattern's scan continues. A table and a place in that table follow.
+// inMember is the prefix of the offset at which a pattern's scan continues. The ID of a table and an offset in that
+// table follow it.
 const inMember = "in "
 
 // at finds the table in which a scan continues; nil if that table and all tables after it are gone.

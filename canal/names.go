@@ -138,9 +138,9 @@ func (n *columnNames) first(ctx context.Context, text string, candidates []strin
 	return text, nil
 }
 
-// given returns, as one text, the names that views give to the column's values, if these values would have different
-// names without the views. Such a name also renames the cells of views that read all values of the column. So the text
-// is part of the table's identity (Identities).
+// given returns, joined in one text, the cell names that views' feeds set, if the cells would have other names
+// otherwise (see columnNames). Such a name also applies to the cells of views that read all values of the column. So
+// the text is part of the table's identity (Identities).
 func (n *columnNames) given(ctx context.Context) (string, error) {
 	if n == nil {
 		return "", nil

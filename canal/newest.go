@@ -304,7 +304,7 @@ func (x *selection) newestFirst() string {
 		return ""
 	}
 	order := []string{sqlname.Quote(x.columns[x.version].Name) + " DESC"}
-	if !x.distinct { // distinct versions need no more columns: MariaDB would sort and lock all rows of a cell
+	if !x.distinct { // if versions are distinct, more columns would only make MariaDB sort and lock all rows of a cell
 		for _, i := range x.offset {
 			order = append(order, sqlname.Quote(x.columns[i].Name)+" DESC")
 		}

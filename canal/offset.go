@@ -14,8 +14,8 @@ import (
 	"replicator/canal/binlog"
 )
 
-// namedPlace begins the text that says where a scan starts, if the operator named an offset. The operator's text
-// follows. The table's offset columns determine how it is parsed.
+// namedPlace is the prefix of a scan's start that the operator named. The operator's text follows it. The table's
+// offset columns determine how that text is parsed.
 const namedPlace = "from "
 
 // Offset returns the start of a scan that begins with the first row at or after an offset named by the operator. text

@@ -65,7 +65,7 @@ func (p *plan) splitPart(data []byte, img *image, part *imagePart) (int, error) 
 	img.lacks = img.spare[:len(p.columns)]
 	clear(img.values)
 	c := binlog.Cursor{B: data}
-	var diffs []byte // a bit for each JSON column of the table
+	var diffs []byte // a bit for each JSON column; set: the image has only the differences
 	if part.diffs && c.Packed()&1 != 0 {
 		diffs = c.Take((p.count(binlog.KindJSON) + 7) / 8)
 	}
@@ -163,7 +163,7 @@ func (s *stream) untold(p *plan, column string) error {
 // and later count as omitting them.
 func (s server) leavesOut() bool { return s.flavor == gtid.MariaDB && s.isFrom(11, 0, 0) }
 
-// The costs of rows that lack columns, as check states them.
+// How findings of check describe the cost of rows that lack columns.
 const (
 	readsCells    = "if a logged row lacks a column that views need, its cell is read from the source"
 	comparesViews = "each UPDATE or DELETE compares the whole table with its views"

@@ -35,10 +35,10 @@ type pattern struct {
 	mu   sync.Mutex
 	left map[string]error // by ID: why a matching table is not a member
 
-	// State of the members that the start position does not list yet. Only the stream uses these fields.
+	// For the members that the start position does not list yet. Only the stream uses these fields.
 	unsettled bool
 	named     map[string][2]string // by ID: matching tables that statements name but that are not members
-	pending   map[string]bool      // members whose rows are skipped
+	pending   map[string]bool      // by ID: members whose rows are skipped, because earlier rows were missed
 	gone      bool                 // the start position lists a member that no longer exists
 	end       int64                // where the log ended when the reader was opened
 	now       *layout              // lists the current members
@@ -214,8 +214,8 @@ func (s *Source) loadPattern(ctx context.Context, db *sql.Conn, srv server, t re
 	return p, replicator.OfTable(t.Name, replicator.Fatal(err))
 }
 
-// loadMember returns a matching table with its schema, which it reads from the server unless read has it. reason says
-// why the table can't be a member.
+// loadMember returns a matching table with its schema, which it reads from the server if the argument read lacks it.
+// reason says why the table can't be a member.
 func loadMember(
 	ctx context.Context, db *sql.Conn, srv server, t replicator.Table, read shapeAt,
 ) (w *watched, reason, err error) {
@@ -303,7 +303,8 @@ func (r *Reader) sameMembers(ctx context.Context, db querier, name string) error
 	return err
 }
 
-// compare returns the matching tables that are new: neither members nor in p.left. It fails if a member is gone.
+// compare returns the matching tables that are new: they are neither members nor in p.left, which has the tables that
+// can't be members. It fails if a member is gone.
 func (p *pattern) compare(ctx context.Context, db querier) (fresh []replicator.Table, err error) {
 	listed, err := p.list(ctx, db)
 	if err != nil {
@@ -327,8 +328,8 @@ func (p *pattern) compare(ctx context.Context, db querier) (fresh []replicator.T
 	return fresh, nil
 }
 
-// regroup looks for new members after a statement that names a matching table. If there are any, it returns an error
-// that makes reading begin again.
+// regroup asks the server for tables that match a pattern and aren't members yet, after a statement that names a
+// matching table. If there are any, it returns an error that makes reading begin again with them.
 func (r *Reader) regroup(ctx context.Context, id string) error {
 	p := r.tables.pattern(nameOf(id))
 	if p == nil {

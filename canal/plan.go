@@ -31,7 +31,7 @@ type plan struct {
 	primary []int // indexes of the primary key's columns; nil: rows can't be looked up by that key
 	oldTime int   // the index of the first time column in the older format; -1: none
 
-	refers []reference // the columns by which other tables' rows are joined with these rows
+	refers []reference // joins of other tables that find rows of this table, with the columns that they compare
 
 	// lookups caches values of the column role by their raw bytes. The column has few different values, so its rows
 	// share the strings.

@@ -59,8 +59,9 @@ type read struct {
 	placed
 	GTID string `json:"gtid,omitempty"`
 
-	// Older are transactions that were read, or may have been read, on another server and not yet on this one. Some of
-	// them may be before the position. Sinks may have their changes, with Orders of an older epoch.
+	// Older are transactions that were (or may have been) read on another server, and not yet on this one. Some of them
+	// may be before the position. Sinks may have their changes, with Orders (log positions as numbers) of an older
+	// epoch.
 	Older string `json:"older,omitempty"`
 
 	// Unsure are transactions that an earlier run of the program may have read: all that existed when this run began.

@@ -290,7 +290,7 @@ func notAllIn(set, before *gtid.Set) bool {
 	return set != nil && (before == nil || !before.Includes(set))
 }
 
-// File returns the number of the latest file whose rows were delivered.
+// File returns the number of the latest binlog file that a requested position, delivered rows or a query has reached.
 func (r *Reader) File() int64 { return r.history.file() }
 
 // Locate formats a log position, given as a number, as FILE:POS.
@@ -317,7 +317,7 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 // ErrFence: a text from the user does not name a position in this source's binlog.
 var ErrFence = errors.New("a log position must be FILE:POS or a GTID set of the source")
 
-// Includes reports whether p includes everything that the fence names.
+// Includes reports whether p includes everything that the fence (a GTID set, or FILE:POS) names.
 func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string) (bool, error) {
 	t, err := parseToken(p.Token)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// referring is a Lookup (a join) that joins rows of a watched table to rows of another table.
+// referring is a Lookup (a join) of another table that finds rows of a watched table.
 type referring struct {
 	table  string // the table that has the Lookup
 	lookup string
-	on     []string // the columns of the watched table that the Lookup compares
+	on     []string // the watched table's columns that the Lookup compares
 }
 
 // linkLookups records for each joined table the lookups that find its rows.
@@ -142,7 +142,8 @@ func (s *stream) tellReference(ctx context.Context, ref replicator.Reference, or
 	return nil
 }
 
-// reference is a referring with the indexes of its columns in row images.
+// reference is a join that finds rows of a watched table (referring), with the indexes of the compared columns in the
+// table's row images.
 type reference struct {
 	referring
 	at []int
@@ -220,8 +221,8 @@ func (r *Reader) Referring(ctx context.Context, refs []replicator.Reference, aft
 		return nil, "", err
 	}
 	defer conn.Close()
-	// Rows may have begun to refer to the joined row before it changed, and their own re-reads may have seen the old
-	// joined row. The fence makes these rows visible here.
+	// Rows may have begun to refer to the joined row just before it changed, and their own re-reads may have seen its
+	// old values. So these rows must be found here. The fence makes them visible.
 	f, err := r.present(ctx, conn)
 	if err != nil {
 		return nil, "", err
@@ -303,8 +304,8 @@ func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	return condition, args, nil
 }
 
-// referredBy returns the condition for rows of t that have the values of key. It compares only the columns that l takes
-// from the lookup called from. An empty from means the columns that l takes from the row itself.
+// referredBy returns the condition for rows of t that have the values of key. It compares only the columns whose values
+// l takes from the lookup with the ID from, or from the row itself if from is "".
 func (t *watched) referredBy(l *replicator.Lookup, from string, key replicator.Key) (
 	condition string, args []any, err error,
 ) {

@@ -131,7 +131,7 @@ type silence struct {
 	mu       sync.Mutex
 	identity string
 	now      bool
-	until    int64 // the number of the current binlog file when the server was seen to log again; 0: never silent
+	until    int64 // the number of the binlog file in use when the server was seen to log again; 0: it always logged
 }
 
 func (q *silence) begins(identity string) {
@@ -141,7 +141,7 @@ func (q *silence) begins(identity string) {
 }
 
 // over records that the server now logs its changes, and the number of its current file. It returns the number of the
-// file that was current when the server's last silence ended; 0 if the server was never silent.
+// file that was current when the server was seen to log again; 0 if it was never seen to change without logging.
 func (q *silence) over(identity string, file int64) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

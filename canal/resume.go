@@ -18,28 +18,29 @@ type place struct {
 	pos   int64
 	event event // the event that ends at pos; unknown if nothing was read before the place
 	epoch int
-	gtids *gtid.Set // all transactions before the place (with skip: the applied ones); nil: unknown
-	said  *gtid.Set // see ruling.said; nil: none
+	gtids *gtid.Set // if skip is set, the applied transactions; else all before the place; nil: unknown
+	said  *gtid.Set // transactions that the log must have before the place, or it is a different log; nil: none
 	born  uint32
-	skip  bool
-	moved bool // the place is not the log position that the Position names
+	skip  bool // transactions in gtids that follow the place were applied, and are dropped
+	moved bool // the log position, epoch or skipped transactions differ from those in the saved Position
 
-	forked    bool // see token.Forked
-	anonymous bool // see token.Anonymous
+	forked    bool // two MariaDB servers numbered transactions independently: see token.Forked
+	anonymous bool // the last transaction that was read has no GTID: see token.Anonymous
 
-	// How far the log beyond the place was read before: see token.Read. If readAt is 0, only the GTID sets below are
+	// How far the log after this place was read before: see token.Read. If readAt is 0, only the GTID sets below are
 	// valid.
 	readAt int64 // the log position of read (as a number, with epoch 0)
 	read   placed
 	beyond *gtid.Set
-	older  *gtid.Set // see read.Older; nil: none
-	unsure *gtid.Set // see read.Unsure; nil: none
+	older  *gtid.Set // transactions read on another server and not yet on this one: see read.Older; nil: none
+	unsure *gtid.Set // transactions that an earlier run may have read: see read.Unsure; nil: none
 }
 
 func (p place) order() int64 { return orderOf(p.epoch, p.file.number, p.pos) }
 
-// resolver finds the place of a position in the log of the connected server: see kinship. If that is another server
-// that has everything, reading begins at the last file before which all transactions are in the position's GTIDs.
+// resolver finds the place of a position in the log of the connected server: see kinship. If that is another server,
+// and it has everything that was read, reading begins at the last file before which all transactions are in the
+// position's GTIDs.
 //
 // The program compares GTID sets itself. A server's own functions do not know which domains are skipped, and MariaDB's
 // can only test for equality.
@@ -126,7 +127,8 @@ func (r *resolver) named(ctx context.Context, p placed) (token, error) {
 	return token{placed: p}, nil
 }
 
-// byGTID finds the place of another server's position on this server, by the position's GTIDs.
+// byGTID finds the place on this server at which reading continues after a position of another server. It uses the
+// position's GTIDs.
 func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place, error) {
 	var failed error
 	// i is the index of the last file before which the server has only transactions that were applied already.
@@ -174,7 +176,8 @@ var errEpochs = replicator.Fatal(fmt.Errorf("the source changed servers or reset
 	"can be counted. Stop the program, run `replicator checkpoint forget "+remedy.Views+"`, and start it again. It "+
 	"then fills the views again", maxEpoch))
 
-// start finds the places of several positions and returns the earliest, in the newest position's epoch.
+// start finds the place in this server's log for each of several positions. It returns the earliest place, with the
+// highest epoch of them all, and its token.
 func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, token, error) {
 	var first place
 	var firstToken token

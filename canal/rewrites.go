@@ -80,7 +80,8 @@ func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 			rank(integers, to) == rank(integers, from) && to.unsigned == from.unsigned
 	}
 	if from.name == "char" || from.name == "varchar" {
-		return rank(texts, to) >= 1 && number(from, 0) < 1<<14 || rank(texts, to) >= 2 // up to 4 bytes a character
+		// A TEXT has room for 16383 characters of 4 bytes.
+		return rank(texts, to) >= 1 && number(from, 0) < 1<<14 || rank(texts, to) >= 2
 	}
 	if from.name == "binary" || from.name == "varbinary" {
 		return rank(blobs, to) >= 1
@@ -111,9 +112,10 @@ func (c layoutColumn) asBytes() layoutColumn {
 	return layoutColumn{c.Name, strings.Replace(c.Type, "text", "blob", 1), ""}
 }
 
-// columnsChanged reports that columns that are read changed without a log. A column was dropped, renamed, added or
-// converted. The log has neither the values of a different column that took the name, nor the default of a new column,
-// nor the converted values. (If a needed column were gone, reread would have ended the reading.)
+// columnsChanged reports a statement that changed columns that views read, without logging the new values. It dropped,
+// renamed, added or converted a column. The log has neither the values of a different column that took the name, nor
+// the default of a new column, nor the converted values. (If a needed column were gone, reread would have ended the
+// reading.)
 func (s *stream) columnsChanged(st statement, table string, rewritten []string, anyOf bool) error {
 	t := s.tables.byID[table]
 	if len(rewritten) > 0 || anyOf {

@@ -11,11 +11,11 @@ import (
 // roles has the indexes of the columns with a role, in a row image or in a query's result.
 type roles struct {
 	key     []int
-	column  int // -1: no column
-	version int // -1: the row's log position is the version
-	body    int // -1: no column
-	extras  []int
-	names   []string // the names of the extras
+	column  int      // -1: no column
+	version int      // -1: the row's log position is the version
+	body    int      // -1: no column
+	extras  []int    // the columns for Row.Columns
+	names   []string // the names of the columns in extras, for Row.Names
 }
 
 // noRoles are the roles of a table without columns.

@@ -18,8 +18,8 @@ import (
 )
 
 // Scan reads the next rows of a table by keyset pagination, so every chunk costs the same wherever it is in the table.
-// It usually follows the order of the table's offset columns. A table may have many old rows, and an index that shows
-// which rows are the newest of their cells. Then Scan reads only the newest rows, in that index's order.
+// It usually follows the order of the table's offset columns. If a table has many old rows, and an index that shows
+// which rows are the newest of their cells, Scan reads only the newest rows. It then follows the order of that index.
 func (r *Reader) Scan(ctx context.Context, table string, columns []string, after string,
 	limit replicator.ScanLimit) (replicator.Chunk, error) {
 	var chunk replicator.Chunk
@@ -233,8 +233,8 @@ func (x *selection) page(after string, conditions []string, of []any, limit int)
 	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
 }
 
-// wanted returns the condition that selects rows with the given values of the column role; "" if the server can't
-// select them.
+// wanted returns the condition that selects rows with the given values of the column role; "" if there are none, or if
+// the column isn't text.
 func (x *selection) wanted(columns []string) (in string, args []any) {
 	if x.column < 0 || len(columns) == 0 || x.columns[x.column].kind != binlog.KindText {
 		return "", nil

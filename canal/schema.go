@@ -155,9 +155,9 @@ func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema,
 	return schemaIn(ctx, tx, t)
 }
 
-// readSchemaAt returns a table's schema, and a log end at which the table has this schema: no statement before that end
-// changes the table later. The servers log an ALTER while other sessions are locked out of the table. So the end is
-// read in a transaction that blocks an ALTER.
+// readSchemaAt returns a table's schema, and a log end that fits it: each ALTER before that end is in the schema, and
+// no ALTER after it is. The servers log an ALTER while other sessions are locked out of the table. So the schema and
+// the end are read in one transaction, which blocks an ALTER.
 func readSchemaAt(ctx context.Context, db beginner, srv server, t *replicator.Table) (*schema, logEnd, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

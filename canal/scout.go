@@ -18,7 +18,8 @@ import (
 // statement that changed a table's columns, the table has its current columns. Without such a statement it has had them
 // since the start.
 //
-// The reader then reads this part of the log again. So a scout runs only if the server doesn't name columns in the log.
+// Afterwards the reader reads this part of the log again. To avoid that cost, a scout runs only if the server doesn't
+// name columns in the log.
 type scout struct {
 	ctx    context.Context
 	stream *stream          // reads the statements; it delivers nothing

@@ -54,7 +54,7 @@ type access struct {
 	births births
 	torn   torn
 	silent silence
-	format atomic.Pointer[string] // see textual; nil: not read yet
+	format atomic.Pointer[string] // binlog_format as textual last read it, "" for ROW; nil: not read yet
 	codes  binlog.CodeTables
 
 	layouts keptLayouts
@@ -281,9 +281,9 @@ func (s *Source) At(ctx context.Context, text string, known []replicator.Positio
 	})
 }
 
-// ask calls tell on a connection, and makes a position of its token. If the newest known position is from this log, the
-// new position's Order (its log position as a number) is in the same epoch. Otherwise it is in a new epoch, above all
-// known ones.
+// ask calls tell on a connection, and returns the position that the resulting token describes. If the newest known
+// position is from this log, the new position's Order (its log position as a number) is in the same epoch. Otherwise it
+// is in a new epoch, above all known ones.
 func (s *Source) ask(ctx context.Context, known []replicator.Position,
 	tell func(*sql.Conn, *resolver) (token, error)) (p replicator.Position, err error) {
 	conn, srv, err := s.connect(ctx)
@@ -364,8 +364,9 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	return r, nil
 }
 
-// loadTables reads the schemas of the named tables and watches them, or all tables if no table is named. Problems of
-// other tables don't concern their readers. If tables can't be watched, the error is Fatal and lists all of them.
+// loadTables reads the schemas of the named tables and watches them. If no table is named, it does so for all tables.
+// It does not look at other tables, so their problems don't matter. If tables can't be watched, the error is Fatal and
+// lists all of them.
 func (s *Source) loadTables(ctx context.Context, db *sql.Conn, srv server, names []string) (tables, error) {
 	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string][]*watched{},
 		byID: map[string]*watched{}, fold: func(s string) string { return s }}

@@ -47,7 +47,7 @@ type stream struct {
 	// inside a file.
 	until     int64
 	untilGTID *gtid.Set // collects the transactions before until, if these were unknown
-	said      *gtid.Set // transactions that must be in untilGTID, or else the log is a different one; nil: no condition
+	said      *gtid.Set // transactions that untilGTID must have at until, or it is a different log; nil: none
 	skip      *gtid.Set // transactions that were already applied, on another server; nil: none
 	guards    []*mariaGuard
 
@@ -56,11 +56,11 @@ type stream struct {
 	// count as newer than images that were already applied. So their rows are delivered as deletes of unknown versions,
 	// which makes the pipeline re-read the cells. nil: none.
 	again *gtid.Set
-	// Changes before this log position (as a number, with epoch 0) are handled like those in again, because not all
-	// changes have GTIDs. 0: none.
+	// Changes before this log position (as a number, with epoch 0) are handled like those of the transactions in field
+	// again. They may have no GTIDs. 0: none.
 	againTo int64
 
-	torn map[beginning]bool // transactions that a crash cut off in their file; handled like those in again
+	torn map[beginning]bool // transactions that a crash cut off in their file; handled like those in field again
 	shut bool               // an event ended the file; if the next file begins without such an event, the server died
 
 	left    *leaving                                   // how far the previous file was read, until follows is called
@@ -76,7 +76,7 @@ type stream struct {
 	maps  map[uint64]*plan // by table id, for the current statement; nil for an unwatched table
 	plans map[uint64]*plan // by table id, kept for later statements
 	tx    transaction
-	rowed []*watched // tables of which the transaction delivered rows; outdated unless tx.rows is set
+	rowed []*watched // tables whose rows the current transaction delivered; valid only if tx.rows is set
 	xa    prepared
 
 	raw           int               // size of the event being read; 0: the event's memory is reused
@@ -121,7 +121,7 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 	if err != nil || !s.tx.open || s.tally.full() {
 		s.stats.tell(&s.tally)
 	}
-	if len(raw) >= large { // free large memory soon
+	if len(raw) >= large { // don't keep a large event's memory alive until the next row
 		s.change = replicator.Change{}
 		clear(s.before.values)
 		clear(s.after.values)
@@ -202,7 +202,8 @@ func (s *stream) advance(h binlog.Header) error {
 		return nil
 	}
 	end := s.pos + int64(h.Size)
-	if h.Kind == replication.MARIADB_START_ENCRYPTION_EVENT && h.LogPos != uint32(end) { // sent with the description
+	// MariaDB sends this event, too, even if reading starts inside a file.
+	if h.Kind == replication.MARIADB_START_ENCRYPTION_EVENT && h.LogPos != uint32(end) {
 		return nil
 	}
 	if h.LogPos != 0 {
@@ -360,7 +361,7 @@ func (s *stream) idle() error {
 	return s.mark(s.here(gtidRun{}), time.Time{})
 }
 
-// mark advances the position to e, and tells the handler.
+// mark advances the position to e, the end of a transaction, and tells the handler.
 func (s *stream) mark(e end, at time.Time) error {
 	if err := errors.Join(s.settled(e.order), s.settleMembers(e.order)); err != nil {
 		return err

@@ -132,7 +132,7 @@ func (s *stream) unfit(ctx context.Context, t *watched) (certain bool, err error
 }
 
 // lacks handles rows that lack a needed column. If the table has all needed columns at a later position, its rows are
-// skipped up to there, and certain is false.
+// skipped up to there. Otherwise certain is true, and the rows stay unreadable.
 func (s *stream) lacks(ctx context.Context, t *watched) (certain bool, err error) {
 	if s.layouts.awaited(t.id) {
 		return false, nil
@@ -170,8 +170,8 @@ func (s *stream) passOver(p *plan) error {
 		replicator.ErrUnlogged))
 }
 
-// settled applies the layouts that become certain at the log position order. It is called before the position advances
-// to order, so that problems are recorded before anything later is saved.
+// settled starts to use the layouts that are known for sure from the log position order on. It is called before the
+// position advances to order, so that problems are recorded before anything later is saved.
 func (s *stream) settled(order int64) error {
 	if s.layouts == nil || !s.layouts.due(order) {
 		return nil

@@ -21,7 +21,7 @@ import (
 type selected struct {
 	declaredColumn
 	kind binlog.Kind
-	raw  bool // the column is selected in its stored form: see place
+	raw  bool // the column is selected in its stored form, for a scan's offset
 }
 
 // kindsOf maps declared types to kinds. Other types are text, or binary if they have no character set.
@@ -351,7 +351,7 @@ func (c *selected) argument(v any) (placeholder string, arg any) {
 	}
 	switch v.(type) {
 	case int64, uint64:
-		if keyKindOf(c.kind) == keyText { // a key from before an ALTER; comparing numbers would read all rows
+		if keyKindOf(c.kind) == keyText { // the key is from before an ALTER; a number could not use the index
 			return "?", replicator.FormatValue(v)
 		}
 	}

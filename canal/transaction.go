@@ -25,7 +25,7 @@ type transaction struct {
 	sought     []sought // rows to look up at the transaction's end
 	xid        string   // the prepared XA transaction that this transaction commits
 	skip       bool     // the transaction was applied already, on another server
-	again      bool     // see stream.again
+	again      bool     // the rows are delivered as deletes of unknown versions: see stream.again
 	anonymous  bool     // the transaction has no GTID: see token.Anonymous
 	explicit   bool     // BEGIN or XA START began the transaction
 	rows       bool     // the transaction changed watched rows
@@ -144,7 +144,7 @@ func (s *stream) mariaGTID(ctx context.Context, h binlog.Header, body []byte) er
 }
 
 func (s *stream) begin(ctx context.Context, h binlog.Header, tx transaction) error {
-	if s.tx.open { // the open transaction has no end event
+	if s.tx.open { // without an end event, a transaction ends where the next one begins
 		end, ended := s.pos, s.ended
 		s.pos, s.ended = s.pos-int64(h.Size), s.prior
 		if err := s.committed(ctx); err != nil {
@@ -391,10 +391,10 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 //     replica made from a backup (gtid_slave_pos). The transactions in between are lost, as after a purge.
 //   - Neither: this may be an unrelated server. Views must not be filled from it unless the operator asks for it.
 type mariaGuard struct {
-	want   map[string]gtid.Run // by domain: Last is the number of the transaction that must still come
-	from   map[string]string
-	parted map[string]bool // domains in which the log has an earlier transaction of the server in from
-	what   error           // the error for any mismatch; nil: the error depends on the case, as described above
+	want   map[string]gtid.Run // by domain: Last is the number of the transaction that the log must still show
+	from   map[string]string   // by domain: the server that must have written this transaction
+	parted map[string]bool     // domains in which the log also has an earlier transaction of the server in from
+	what   error               // the error for any mismatch; nil: it depends on which of the type's three cases occurs
 }
 
 func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {

@@ -51,8 +51,8 @@ func (s *schema) readOption(scan func(...any) error) error {
 	return err
 }
 
-// withoutRowEnd returns an index's columns without the end of validity. The server adds a declared end of validity to
-// every unique key.
+// withoutRowEnd returns an index's columns without the one that has the end of a row's validity (system versioning). If
+// the table's definition names that column, the server adds it to every unique key.
 func (s *schema) withoutRowEnd(columns []string) []string {
 	if s.rowEnd == "" {
 		return columns
@@ -60,8 +60,8 @@ func (s *schema) withoutRowEnd(columns []string) []string {
 	return slices.DeleteFunc(slices.Clone(columns), func(name string) bool { return strings.EqualFold(name, s.rowEnd) })
 }
 
-// rowEndOf returns the index of the column with the end of validity in the given rows; -1 if there is none. The table
-// may have been versioned when the rows were written, and not be now.
+// rowEndOf returns the index, among the columns of logged rows, of the one with the end of a row's validity (system
+// versioning); -1 if there is none. The table may have been versioned when the rows were written, and not be now.
 func rowEndOf(s *schema, columns []binlog.Column) int {
 	last := len(columns) - 1
 	if s.rowEnd == "" && last > 1 && columns[last-1].Name == impliedRowStart && columns[last].Name == impliedRowEnd &&
@@ -71,9 +71,9 @@ func rowEndOf(s *schema, columns []binlog.Column) int {
 	return slices.IndexFunc(columns, func(c binlog.Column) bool { return s.rowEnd != "" && strings.EqualFold(c.Name, s.rowEnd) })
 }
 
-// isHistory reports whether an image is of a former row. In current rows the end of validity is 2038-01-19
-// 03:14:07.999999, from MariaDB 11.5 on 2106-02-07 06:28:15.999999. If the table is versioned by transactions, it is
-// the largest 64-bit number.
+// isHistory reports whether an image is of a former row of a system-versioned table. In current rows the end of
+// validity is 2038-01-19 03:14:07.999999, from MariaDB 11.5 on 2106-02-07 06:28:15.999999. If the table is versioned by
+// transactions, it is the largest 64-bit number.
 func (p *plan) isHistory(img *image) bool {
 	if p.rowEnd < 0 {
 		return false

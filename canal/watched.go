@@ -20,7 +20,7 @@ type watched struct {
 	rowSize  atomic.Int64                // the average size of a row in the last chunk of a scan; 0: unknown
 	expected atomic.Pointer[expectation] // the last estimate of how many rows a scan reads
 
-	referring []referring // other tables' joins that find these rows; fixed while the table is read
+	referring []referring // other tables' joins that find rows of this table; set once, before reading begins
 }
 
 // fatal marks an error that the operator must fix. The error concerns the views that the error names, or else all views
@@ -72,7 +72,8 @@ func (t *watched) ofReaders(column string, err error) error {
 	return err
 }
 
-// ofJoiners marks an error about a lookup so that it concerns only the views with that join.
+// ofJoiners marks an error about a lookup (the read of a joined table), so that it concerns only the views with that
+// join.
 func (t *watched) ofJoiners(lookup string, err error) error {
 	if views := t.Joiners[lookup]; len(views) > 0 {
 		return replicator.OfView(err, views...)

@@ -51,12 +51,12 @@ const (
 	stranger
 )
 
-// ruling is the decision about one position, and its reason.
+// ruling is the decision whether a server's log is the one that a position was read from, and the reason.
 type ruling struct {
 	kinship
 	why   string
-	gtids *gtid.Set // the position's GTIDs; nil if the position has none, or if they are in said
-	said  *gtid.Set // transactions before the position that reading must find, or the log is a different one; nil: none
+	gtids *gtid.Set // the position's GTIDs; nil if it has none, or if they are in said
+	said  *gtid.Set // transactions that the log must have before the position, or it is a different log; nil: none
 	born  uint32    // the file's creation time; known only if the server is the same
 
 	// The transactions that a MariaDB server has executed, if its log is certainly the same; else nil. Domains that
@@ -64,7 +64,8 @@ type ruling struct {
 	executed *gtid.Set
 }
 
-// which decides which log this server has. An error means that the server could not be asked.
+// which decides whether this server has the log that a position was read from. An error means that the server could not
+// be asked.
 func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 	if t.Server != "" && t.Server != r.server.identity {
 		return r.elsewhere(ctx, t)
@@ -75,7 +76,7 @@ func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 	}
 	if t.Read != nil && t.Read.File != "" {
 		if read, err := r.atPlace(ctx, t.Read.placed); err != nil || read.kinship != theSame {
-			if read.kinship == purged { // Read is after the position, whose file exists
+			if read.kinship == purged { // impossible in one log: the earlier file of the position was not purged
 				read.kinship = another
 			}
 			return read, err
@@ -130,9 +131,10 @@ func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 	return ruling{kinship: theSame, born: w.Born}, nil
 }
 
-// agree compares a position's GTIDs with the GTIDs of the same server, after the files agreed. MariaDB forgets a domain
-// that FLUSH BINARY LOGS DELETE_DOMAIN_ID names, once all its transactions are purged. If the event that was read is
-// still at the position, the log is the same, and such a domain no longer counts.
+// agree compares a position's GTIDs with the GTIDs of the same server. Before, the position was found to agree with the
+// server's files. MariaDB forgets a domain that FLUSH BINARY LOGS DELETE_DOMAIN_ID names, once all its transactions are
+// purged. If the file still has the event that ends at the position, the log is the same, and such a domain no longer
+// counts.
 func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	executed, err := r.server.executed(ctx, r.db)
 	if err != nil {
@@ -161,8 +163,8 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	if t.Skip {
 		return nil
 	}
-	// MariaDB knows the GTIDs at most positions of its binlog. At the other positions, the event that was read is proof
-	// enough.
+	// MariaDB knows the GTIDs at most positions of its binlog. At the other positions, it is proof enough that the file
+	// still has the event that ends there.
 	at, known, err := r.server.remembered(ctx, r.db, t.File, t.Pos)
 	switch {
 	case err != nil:
@@ -281,7 +283,7 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 		return no("its binlog has no GTIDs. A replica's binlog has those that it replicates only with " +
 			"log_slave_updates=ON")
 	case executed.Intersect(gtids).Empty():
-		return no(fmt.Sprintf("it has none of the applied transactions, but only %s", executed))
+		return no(fmt.Sprintf("it has none of the applied transactions, only %s", executed))
 	case !executed.Includes(gtids):
 		return ruling{kinship: behind, why: fmt.Sprintf("%s were applied, and the server has %s", gtids, executed)}, nil
 	case !executed.Includes(read):
@@ -296,7 +298,7 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	return ruling{kinship: heir, gtids: gtids}, nil
 }
 
-// refusal returns an error if a reader can't continue at a position with this ruling; nil if it can.
+// refusal returns the error for a position at which, by the ruling, no reader can continue; nil if one can.
 func (r *resolver) refusal(t token, d ruling) error {
 	switch d.kinship {
 	case theSame, heir:

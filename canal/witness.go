@@ -26,8 +26,8 @@ type placed struct {
 	Event event `json:"event,omitzero"`
 }
 
-// asked returns the position from which to read to see the event that ends at Pos: the event's beginning. It is the
-// file's beginning (4) if the event is unknown, or beyond 4 GiB, where the protocol can't start.
+// asked returns the position from which to read to see the event that ends at Pos: the event's beginning. If the event
+// is unknown, or begins beyond 4 GiB, where the protocol can't start, it is the file's beginning (4).
 func (p placed) asked() int64 {
 	from := p.Pos - int64(p.Event.Size)
 	if p.Event.unknown() || from <= 4 || from >= 1<<32 {

@@ -18,12 +18,13 @@ import (
 )
 
 // The binlog has the rows of an XA transaction at its XA PREPARE. They count only once the transaction is committed,
-// which may be at once, hours later, or never. So its cells are remembered, and re-read from the source at its XA
-// COMMIT, which names no tables. If a transaction was prepared before reading began, its changes are unknown, and a
-// scan may have missed them. All tables are then reported as changed without a log (ErrUnlogged).
+// which may be at once, hours later, or never. So the cells of a prepared transaction are remembered. They are re-read
+// from the source at the XA COMMIT, which names no tables. If a transaction was prepared before reading began, its
+// changes are unknown, and a scan may have missed them. All tables are then reported as changed without a log
+// (ErrUnlogged).
 //
-// If the application uses XA often, each start would cost a comparison of all tables. So positions stay before
-// transactions that were prepared recently, because most of these end within moments.
+// If the application uses XA often, this would happen at each start. So the positions that a Reader reports stay before
+// transactions that were prepared within the last seconds (positionHold). Most transactions end sooner.
 
 // prepared are the XA transactions that were prepared since reading began and have not ended, by their name in XA
 // COMMIT.
@@ -38,7 +39,7 @@ type prepared struct {
 // held has the changes of an XA transaction in watched tables, to be delivered when the transaction is committed.
 type held struct {
 	cells      map[replicator.Cell]replicator.ChangeKind
-	references map[replicator.Reference]string // the joined table by reference; the references have no Order and Time
+	references map[replicator.Reference]string // reference (without Order and Time) → the joined table
 	tables     map[string]error                // tables whose changed cells are unknown, and why they are unknown
 	size       int64
 
@@ -149,8 +150,8 @@ func (s *stream) makeRoom(h *held, bytes int, table string) bool {
 	return true
 }
 
-// forget drops the held cells and references, and records only that their tables changed. It records the further
-// tables, too.
+// forget drops the held cells and references, and records only that their tables changed. It records the same for the
+// given tables.
 func (h *held) forget(why string, tables ...string) {
 	for cell := range h.cells {
 		tables = append(tables, cell.Table)
@@ -235,9 +236,9 @@ func (p *prepared) drop(h *held) {
 	p.size -= h.size
 }
 
-// before returns the latest log position, at most to, that is not after the beginning of any open XA transaction whose
-// XA PREPARE was read within the last positionHold. A reader that begins there misses no change of these transactions.
-// For each older open transaction, before logs one warning.
+// before returns the latest log position that is at most to and not after the beginning of any open XA transaction
+// whose XA PREPARE was read within the last positionHold. A reader that begins there misses no change of these
+// transactions. For each older open transaction, before logs one warning.
 func (p *prepared) before(to int64) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

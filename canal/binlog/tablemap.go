@@ -47,7 +47,8 @@ func SplitTableMap(body []byte) (m TableMap, c Cursor, err error) {
 	return m, c, c.Err("table map")
 }
 
-// ParseTableMap reads the whole event. f decides which columns count as text on MariaDB.
+// ParseTableMap reads the whole event. f is needed because MySQL and MariaDB write character sets for different types
+// of columns (isText).
 func ParseTableMap(body []byte, f gtid.Flavor) (TableMap, error) {
 	m, c, err := SplitTableMap(body)
 	if err != nil {
