@@ -38,16 +38,16 @@ type converted struct {
 	digest uint64
 	err    error // why the table can't hold the value
 
-	old     *viewState // the cell's known state in the view
+	old     *viewState // the cell's state in the view before the op; nil if none was read
 	applies bool
-	now     []row // the rows that the view will show for the cell: rows, or another source's waiting rows
-	yields  bool  // the view shows another source's rows instead of these
-	waits   bool  // yields is set, and rows wait until the other source's row is gone
-	heir    bool  // the field now has another source's rows, which waited so far
-	barren  bool  // the server refused another source's waiting rows
+	now     []row // what the view will show for the cell: the field rows, another source's rows, or none
+	yields  bool  // the view shows another source's row instead of this source's
+	waits   bool  // yields is set, and the state keeps the field rows until the other source's row is gone
+	heir    bool  // this source's row is gone, so the view will show another source's, which its state kept
+	barren  bool  // heir was set, and the server refused the other source's rows
 
-	one  [1]row   // the array behind rows, if there is only one row
-	cell [1][]row // the array behind change.rows, whose only element is the field now
+	one  [1]row   // the array that the field rows is a slice of, if there is only one row
+	cell [1][]row // the array that change.rows is a slice of; its only element is the field now
 }
 
 // Apply implements replicator.Target.
@@ -219,7 +219,7 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 	switch {
 	case err == nil || reason == "" && !tooMuch(err):
 		return err
-	case reason != "" && t.grown(): // a view counted as fresh (fresh.go), but another program's row may be in the way
+	case reason != "" && t.grown(): // a view's table counted as free of unknown rows, but may have some
 		return t.applyOrSplit(ctx, batch, items, mode)
 	case len(items) > 1:
 		half := len(items) / 2

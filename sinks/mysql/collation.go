@@ -188,7 +188,7 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 	var problems []string
 	k.origin = make([]*SourceColumn, len(k.keys))
 	for i, f := range fields {
-		properties := false // whether some of the field's values are properties of bodies, which must all stay distinct
+		properties := false // whether the column also gets properties of bodies, of which it must distinguish all
 		for _, o := range config.OriginsOf(k.view, f.Path) {
 			origin, err := from.column(ctx, s.tables[o.Table], o.Path)
 			if err != nil {

@@ -181,8 +181,8 @@ func (it *item) versioned(k *keeper, states *batchStates) bool {
 	return k.version != nil && v != it.op.Order && v != it.op.AsOf && v == it.known(k, states).State.Version
 }
 
-// isDead reports whether a value of the item can't be computed or held. why is the reason, as far as it is known
-// without asking the server.
+// isDead reports whether one of the item's values can't be computed, or can't be stored in the view. why is the reason.
+// If dead is true and why is nil, the server refused the value earlier: the state doesn't keep the server's reason.
 func (it *item) isDead(i int, known judge.Known, states *batchStates) (why error, dead bool) {
 	c := &it.values[i]
 	if why = cmp.Or(it.op.Values[i].Err, c.err); why == nil {
@@ -199,7 +199,7 @@ func (t *Target) expect(
 ) (out []expectation, dead []deadItem, err error) {
 	ordered := slices.Clone(items)
 	slices.SortStableFunc(ordered, func(a, b *item) int { return cmp.Compare(a.entity, b.entity) })
-	var all []contribution // the contributions to the last element of out
+	var all []contribution // what cells contribute to the key of the last element of out
 	whole := func() {
 		if n := len(out); n > 0 {
 			out[n-1].rows = k.kind.rows(k, inOrderOf(k.view, all))
@@ -215,7 +215,8 @@ func (t *Target) expect(
 			if isDead {
 				dead = append(dead, deadItem{it, why})
 			}
-			if c.key == nil || !k.shared && states.leads(k, it) { // the contents of another source's cell are unknown
+			if c.key == nil || !k.shared && states.leads(k, it) {
+				// No row can have the key, or the view shows another source's row, whose contents are unknown here.
 				continue
 			}
 			id := string(appendRows(nil, []row{c.key}))

@@ -30,7 +30,7 @@ const maxCrowds = 1000
 // crowds holds the entities that are known to have many cells. It is safe for concurrent use.
 type crowds struct {
 	mu    sync.Mutex
-	known map[string]map[int]bool // by entity: the indexes of the views compared since the target was opened
+	known map[string]map[int]bool // by entity: the indexes of views whose entries for it were compared since the open
 }
 
 func (c *crowds) has(entity string) bool {
@@ -81,15 +81,16 @@ type crowdView struct {
 	view   int
 }
 
-// crowdReading reads the states of crowds: only of the batch's cells, or of all cells if some view needs all of them.
+// crowdReading reads the states of crowds (keys with very many cells): only of the batch's cells, or of all cells if
+// some view needs all of them.
 type crowdReading struct {
 	target *Target
 	items  []*item
 	found  map[string]bool // the entities of the batch that are crowds
-	named  []*item         // items of known crowds: only the states of these items' cells are read
+	named  []*item         // the items for which only the cell's own state is read, and no other state of the key
 }
 
-// newCrowdReading returns nil if all views treat crowds like other keys.
+// newCrowdReading returns nil if all views treat keys with very many cells (crowds) like other keys.
 func (t *Target) newCrowdReading(items []*item) *crowdReading {
 	if !t.valued {
 		return nil
@@ -97,7 +98,8 @@ func (t *Target) newCrowdReading(items []*item) *crowdReading {
 	return &crowdReading{target: t, items: items, found: map[string]bool{}}
 }
 
-// take reports whether only an item's own state is to be read, because the item belongs to a known crowd. r may be nil.
+// take reports whether to read only the state of the item's own cell, because the item's key is known to have very many
+// cells (a crowd), and no view needs the states of all of them. r may be nil.
 func (r *crowdReading) take(it *item) bool {
 	if r == nil || !r.found[it.entity] && !r.target.crowds.has(it.entity) {
 		return false
@@ -118,7 +120,7 @@ func (r *crowdReading) reads() int {
 	return 1
 }
 
-// write appends the query for the states of the batch's cells that belong to known crowds.
+// write appends the query for the states of single cells, whose keys are known to have very many cells (crowds).
 func (r *crowdReading) write(w *writer) {
 	if r.reads() == 0 {
 		return
@@ -144,8 +146,8 @@ func (r *crowdReading) write(w *writer) {
 	}
 }
 
-// add adds a state that was read. Once an entity turns out to be a crowd, add keeps only the states of the batch's
-// cells, unless some view needs all cells.
+// add adds a state that was read. Once an entity turns out to have very many cells, add keeps only the states of the
+// batch's cells, unless some view needs the states of all cells.
 func (r *crowdReading) add(to heldStates, entity string, h heldState) {
 	all := to[entity]
 	if len(all) >= r.target.sink.few && !r.found[entity] {
@@ -206,7 +208,7 @@ type crowd struct {
 	compare bool
 }
 
-// crowdsOf finds the crowds whose contributions to a view change.
+// crowdsOf finds the crowds (keys with very many cells) whose contributions to a view change.
 func (t *Target) crowdsOf(k *keeper, items []*item, crowded map[string]bool) (all []*crowd, err error) {
 	for len(items) > 0 {
 		entity := items[0].entity
@@ -229,7 +231,8 @@ func (t *Target) crowdsOf(k *keeper, items []*item, crowded map[string]bool) (al
 	return all, nil
 }
 
-// change fills in what the batch's items change in a crowd's contributions, and reports whether they change anything.
+// change sets c's key, its new contributions, and whether the whole crowd must be compared, all from the batch's items.
+// It reports whether the items change any contribution.
 func (t *Target) change(c *crowd) (changed bool, err error) {
 	k := c.k
 	var gone []row
@@ -269,7 +272,8 @@ func (t *Target) change(c *crowd) (changed bool, err error) {
 	return changed, nil
 }
 
-// writeCrowds writes the changes of crowds, and returns the crowds that were compared.
+// writeCrowds writes the changes of crowds (keys with very many cells) to a view. It returns the crowds for which it
+// compared all contributions with the table.
 func (t *Target) writeCrowds(
 	w *writer, k *keeper, items []*item, s *batchStates, crowded map[string]bool,
 ) (compared []crowdView, err error) {
@@ -417,9 +421,10 @@ func (t *Target) eachClaim(w *writer, c *crowd, s *batchStates, f func(rows []ro
 	})
 }
 
-// unclaimed reads the table's rows of the crowd's key. In all, it marks the values that have a right row. It returns
-// the fields and key of the other rows, which are wrong. If no cell contributes any value, a row with a different
-// variant of the key is not wrong, because it belongs to a different entity.
+// unclaimed compares the table's rows of the crowd's key with the values that cells contribute (all). It sets
+// claim.held for each value that has a right row. It returns the fields and key of the other rows, which are wrong. If
+// no cell contributes any value, a row whose key differs, for example in case, is not wrong, because it belongs to a
+// different entity.
 func (w *writer) unclaimed(c *crowd, all claims) (wrong []row, err error) {
 	k := c.k
 	columns := append(slices.Clone(k.fields), k.keys...)

@@ -27,8 +27,8 @@ const (
 	ofVersion             // the cell's version
 )
 
-// anything has the types of columns whose values are unknown: no source column is named, and no body was sampled.
-// unseen says in the DDL which values fit.
+// anything maps a role to the type of a column whose values are unknown, because the field names no source column and
+// no sampled body has it. unseen says which values fit this type, for a comment in the DDL.
 var (
 	anything = map[role]string{
 		ofRow: "LONGTEXT", ofIndex: "VARCHAR(255)", ofKey: "VARBINARY(255)", ofGroup: "VARCHAR(255)", ofSum: "DECIMAL(65,10)",
@@ -166,7 +166,7 @@ func (d *declarer) declare(ctx context.Context, u use) error {
 	switch {
 	case typ == "" && !of.Nothing():
 		typ = sampledType(&of, u.Name, u.role)
-	case typ != "" && d.inBodies(u.Field): // a column of one table, and a property in another table's bodies
+	case typ != "" && d.inBodies(u.Field): // the field is a column in one table, and a property of bodies in another
 		typ = mixed(u.role)
 	}
 	if c.typ = typ; typ == "" {
@@ -186,7 +186,8 @@ func sampledType(of *seen.Values, name string, r role) string {
 		}
 		return "LONGTEXT"
 	}
-	if typ, _ := of.Scalar(name); typ != "" && typ != "DOUBLE" { // lookups of a number in a DOUBLE column fail
+	// A search for an exact number in a DOUBLE column can fail.
+	if typ, _ := of.Scalar(name); typ != "" && typ != "DOUBLE" {
 		return typ
 	}
 	return mixed(r)

@@ -12,13 +12,13 @@ import (
 type blame int
 
 const (
-	rowFault     blame = iota // the row that is written; also the cause of every error that is not in faults
-	serverFault               // the server, whatever the table; temporary
-	passingFault              // the statement's table; temporary
-	batchFault                // the batch: a smaller one may succeed. With a single row, the error is temporary
-	sizeFault                 // the size of the batch, or of a single row
-	userFault                 // the sink's user, until the operator acts
-	tableFault                // the statement's table, until the operator acts
+	rowFault     blame = iota // the written row is the cause; assumed for every error that is not in faults
+	serverFault               // the server is the cause, whatever the table; the error is temporary
+	passingFault              // the statement's table is the cause; the error is temporary
+	batchFault                // the batch is the cause: a smaller one may succeed; for a single row, it is temporary
+	sizeFault                 // the batch, or its single row, is too large
+	userFault                 // the sink's user is the cause; the operator must fix the user or its rights
+	tableFault                // the statement's table is the cause; the operator must fix the table
 )
 
 // fault describes a known error.
@@ -48,7 +48,7 @@ var faults = map[uint16]fault{
 	1077: {name: "ER_NORMAL_SHUTDOWN", blame: serverFault, means: "the server shuts down"},
 	1079: {name: "ER_SHUTDOWN_COMPLETE", blame: serverFault, means: "the server shuts down"},
 	1105: {name: "ER_UNKNOWN_ERROR", blame: serverFault, means: "the server does not say what failed"},
-	1114: {name: "ER_RECORD_FILE_FULL", blame: serverFault, plain: true}, // a table is full if the disk is
+	1114: {name: "ER_RECORD_FILE_FULL", blame: serverFault, plain: true}, // also sent if the disk is full
 	1135: {name: "ER_CANT_CREATE_THREAD", blame: serverFault, means: "the server can't start a thread"},
 	1180: {name: "ER_ERROR_DURING_COMMIT", blame: serverFault, means: "the commit failed"},
 	1181: {name: "ER_ERROR_DURING_ROLLBACK", blame: serverFault, means: "the rollback failed"},

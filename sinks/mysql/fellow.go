@@ -15,7 +15,7 @@ import (
 // row is shown, this source's row waits, and its state keeps it. The transaction that removes the other source's row
 // writes the waiting row to the table.
 
-// batchStates are the known states of a batch's entities.
+// batchStates are the states that were read for a batch's entities.
 type batchStates struct {
 	own    heldStates
 	others heldStates         // states of other sources' cells, by this source's id of the entity
@@ -34,8 +34,9 @@ func (t *Target) entities(all []string, own string, key replicator.Key) []string
 	return all
 }
 
-// place returns the map that a state belongs to, and this source's id of the entity. If the state is another source's,
-// place also sets source and entity in h.
+// place finds the map for a state that was read: s.own, or s.others if the state is another source's. entity is the
+// entity's id in the table of states, and own is this source. place returns the map, and the id that the entity has for
+// this source. For another source's state, it also sets h.source and h.entity.
 func (s *batchStates) place(own string, h *heldState, entity string) (to heldStates, id string) {
 	r := wire.NewReader(entity)
 	source := r.Text()
@@ -142,7 +143,7 @@ func (s *batchStates) leads(k *keeper, it *item) bool {
 	return slices.ContainsFunc(known, judge.Fellow.Leads)
 }
 
-// promotion is another source's waiting cell that is shown from now on.
+// promotion is the change of another source's cell whose rows only its state kept so far. The view now shows them.
 type promotion struct {
 	held  *heldState
 	views cellState // the cell's new state
@@ -177,8 +178,8 @@ func (it *item) claim(batch *judge.Batch, n int, s *batchStates, v *viewState) e
 	return nil
 }
 
-// promote makes a view show the rows of a waiting fellow (another source's cell with the item's key and column), or
-// nothing if the table can't hold them.
+// promote makes a view show the rows of another source's cell (f), which only that cell's state kept so far. If barren
+// is set, the table can't hold these rows, so the view shows nothing for the cell.
 func (it *item) promote(c *converted, f fellow, barren bool) (err error) {
 	i := slices.IndexFunc(it.promoted, func(p promotion) bool { return p.held == f.held })
 	if i < 0 {
@@ -232,7 +233,7 @@ func (s *batchStates) shown(k *keeper, entity string, items []*item, f func(cell
 	return nil
 }
 
-// promoted returns the cells that no longer wait, as items whose states must be written.
+// promoted returns items for the other sources' cells whose rows views now show. Only these items' states are written.
 func promoted(items []*item) (changed []*item) {
 	for _, it := range items {
 		for _, p := range it.promoted {

@@ -133,10 +133,11 @@ func (c cellState) forgettable(horizons map[uint32]int64) bool {
 	return c.below(func(view uint32) int64 { return horizons[view] })
 }
 
-// gone reports whether a cell is gone from all views that know it.
+// gone reports whether, by its states, the cell has no row and is no dead letter in any view.
 func (c cellState) gone() bool { return c.below(func(uint32) int64 { return math.MaxInt64 }) }
 
-// below reports whether a cell is gone and below the horizon, in every view.
+// below reports whether, in every view that has a state of the cell, the cell has no row, is no dead letter, and last
+// changed below the view's horizon.
 func (c cellState) below(horizon func(view uint32) int64) bool {
 	for i := range c {
 		if c[i].kept != "" || !c[i].known().Forgettable(horizon(c[i].view)) {
@@ -152,7 +153,7 @@ type goneCell struct {
 	stored string
 }
 
-// forgetSome deletes the rows that have not changed since they were read.
+// forgetSome deletes the given rows of the table of states, except rows that have changed since they were read.
 func (t *Target) forgetSome(ctx context.Context, some []goneCell) (forgotten int, err error) {
 	w := writer{}
 	w.write("DELETE FROM ", stateTable, " WHERE ")

@@ -21,7 +21,7 @@ func (k *keeper) startsFresh(ctx context.Context, db *sql.DB, source string) err
 	return err
 }
 
-// grown ends the freshness of all views and reports whether any view was fresh.
+// grown stops treating views as fresh (tables in which every row has a state). It reports whether any view was fresh.
 func (t *Target) grown() (were bool) {
 	for _, k := range t.kept {
 		were = k.fresh.Swap(false) || were

@@ -31,7 +31,7 @@ type keeper struct {
 
 	shared   bool // several cells of one key feed the view, so each contribution is kept in the state
 	single   bool // the table has one row per key
-	valued   bool // for a crowd, only changed values are written: see crowd.go
+	valued   bool // for a key with very many cells, only changed values are written: see crowd.go
 	distinct bool // a unique key of the table allows each value only once for each entity
 	ledger   bool // the table doesn't show a cell's contribution, so the state keeps it
 
@@ -41,12 +41,14 @@ type keeper struct {
 
 	shardOn *shardColumn // the column that decides an entry's shard; nil: one database holds the whole view
 
-	fresh atomic.Bool // all rows of the table were written together with a state: see fresh.go
+	fresh atomic.Bool // the table was empty at first, so each of its rows has a state: see fresh.go
 
-	unordered, ordered atomic.Bool // rows are written without, or always with, foreign key checks: see references.go
+	// If unordered is set, the table's rows are written without foreign key checks. If ordered is set, the checks must
+	// stay on. See references.go.
+	unordered, ordered atomic.Bool
 }
 
-// kind stores one kind of view.
+// kind is a kind of view: index, row or counter. It stores views of this kind.
 type kind interface {
 	// check lists the reasons why the table can't hold the view.
 	check(k *keeper, sh *shape) []string
@@ -69,7 +71,7 @@ type change struct {
 	rows [][]row // the current contributions of the key's cells, in the order of the view's feeds
 	held bool    // the table may hold rows of the key
 
-	taken []row // rows to be subtracted, if the view has a ledger
+	taken []row // a counter's earlier contributions, to be subtracted from the sums
 }
 
 // contributes reports whether any cell still contributes to the key.

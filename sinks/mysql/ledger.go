@@ -222,8 +222,8 @@ func (t *Target) mendSpan(
 				if mended(s) {
 					done[s.id] = true
 					lacking, groups = append(lacking, s.lacks), append(groups, s.lacks[:len(s.lacks)-1])
-					// The group now has a row. Amounts of groups in other spans that the table treats as equal also
-					// count for that row, so compare again.
+					// If the table lacks the group, the write below adds a row for it. The table may treat groups in
+					// other spans as equal to it. Their amounts then count for the new row, so compare again.
 					missing = missing || s.kind == replicator.Missing
 				}
 			}

@@ -26,11 +26,11 @@ import (
 // concurrent write can't look like a loss.
 const (
 	emptiedEvidence = 100
-	witnessed       = 1000   // the most keys, or sums, that a check notes as witnesses
-	witnessRows     = 5000   // the rows that a check reads to find witnesses; all rows of an entity make one witness
-	oldRows         = 20_000 // the rows that a check searches for an old row, if no witness is left
-	witnessStates   = 20_000 // the most states that one query reads for the witnesses
-	emptiedSample   = 2000   // the states that the first check reads, because it has no witnesses yet
+	witnessed       = 1000   // the most keys, or sums, that a check notes, to look for them at the next check
+	witnessRows     = 5000   // the most rows that a check reads to find the keys that it notes
+	oldRows         = 20_000 // the most rows that a check searches for an old one, if no noted key is left in the table
+	witnessStates   = 20_000 // the most states that one query reads to find the last changes of keys
+	emptiedSample   = 2000   // the most states that a process's first check reads, because no keys are noted yet
 )
 
 // witnesses are some of the rows that a view's table had at a check.
@@ -41,7 +41,7 @@ type witnesses struct {
 	sums  []row                    // a counter's groups and sums
 }
 
-// looks holds the last checks of tables, by view id. It outlives targets.
+// looks holds, by view id, what the last check of the view's table noted. It outlives targets.
 type looks struct {
 	every time.Duration // the time between two checks of a table
 
@@ -66,7 +66,7 @@ func (l *looks) put(view uint32, w witnesses) {
 	l.last[view] = w
 }
 
-// forget drops the checks of views that have ended.
+// forget drops what was noted for views that were forgotten or redefined.
 func (l *looks) forget(retired map[uint32]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,7 +153,8 @@ func (k *keeper) converted(of []replicator.Key) (keys [][]any) {
 	return keys
 }
 
-// lostRows reports whether all unchanged witnesses are gone and no old row is left.
+// lostRows reports whether the table was emptied since the last check: the keys which that check noted, and which have
+// not changed, are all gone, and no other row is as old.
 func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	some, err := k.someKeys(ctx, tx, 1, 1)
 	if err != nil {
@@ -280,7 +281,7 @@ func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 			return false, nil
 		}
 	}
-	if len(since.sums) == 0 { // a first check has no witnesses
+	if len(since.sums) == 0 { // a process's first check has no earlier sums to compare with
 		if rows, err := readSums(ctx, tx, k, " LIMIT 1"); err != nil || len(rows) > 0 {
 			return false, err
 		}

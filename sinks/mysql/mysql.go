@@ -67,7 +67,7 @@ type Sink struct {
 	few      int    // a key with more cells is a crowd: see crowd.go
 	shard    string // the shard's name, if the sink is one of several; else ""
 
-	looks    looks // the last checks of the views' tables
+	looks    looks // what the last check of each view's table noted: see loss.go
 	widening widening
 	creating sync.Mutex // held while the sink's own tables are checked and created
 

@@ -21,7 +21,8 @@ import (
 // Only the hash in the comment is compared, because the server may have cut a long expression.
 const originPrefix = "replicator: "
 
-// mostShown is how many characters of a path or an expression a comment shows. A server's limit is 1,024 in all.
+// mostShown is how many characters of a path or an expression a column's COMMENT shows. Servers limit the whole COMMENT
+// to 1,024 characters.
 const mostShown = 200
 
 // originOf describes the purpose of a view's column: the values that it holds, and its type if the configuration names

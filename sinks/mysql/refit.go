@@ -58,7 +58,7 @@ func (s *Sink) extending(ctx context.Context, v *replicator.View, sh *shape, fro
 	}
 	f, err := s.refitTo(ctx, v, sh, from, func(*column) bool { return false })
 	if err != nil || f == nil || !f.extends() {
-		return nil, err // keep will report the problem
+		return nil, err // without an error, the method keep reports what the table lacks
 	}
 	return f, nil
 }
@@ -136,7 +136,7 @@ func (f *refit) rekey(columns []*declared) {
 	f.parts = append(f.parts, key+strings.Join(quotedNames(names), ", ")+")")
 }
 
-// oneRowFor is the role that identifies the rows of a row view or a counter.
+// oneRowFor returns the role of the columns that identify a row, in the table of a row view or a counter.
 func (f *refit) oneRowFor() role {
 	if f.view.Kind == "counter" {
 		return ofGroup
@@ -176,7 +176,8 @@ func (f *refit) addIndexKeys(columns []*declared, primary *index, stay []*index)
 	byKey := lines[len(lines)-1]
 	switch lines = lines[:len(lines)-1]; {
 	case primary == nil: // the table gets the same keys as a new table
-	case autoOnly(primary, f.sh, f.view) && len(f.added)+len(f.gone) > 0: // the old index was on the earlier columns
+	case autoOnly(primary, f.sh, f.view) && len(f.added)+len(f.gone) > 0:
+		// The primary key only numbers the rows, so it stays. The index over the values must have the new columns.
 		lines = []string{strings.Replace(lines[len(lines)-1], "PRIMARY KEY", "KEY", 1)}
 	default:
 		lines = nil
@@ -215,7 +216,7 @@ func (f *refit) extends() bool {
 	return len(f.parts) == 0 && !slices.ContainsFunc(f.added, func(c *declared) bool { return c.role != ofRow })
 }
 
-// statement is the ALTER TABLE. Texts in added columns are compared as in a new table.
+// statement returns the ALTER TABLE. Added text columns get the collation that a new table would have.
 func (f *refit) statement(ctx context.Context, s *Sink) (string, error) {
 	set, collation, err := s.byBytes(ctx, "utf8mb4", true)
 	if err != nil {
@@ -253,7 +254,8 @@ func (f *refit) alter(ctx context.Context, s *Sink) error {
 // refused explains why the table can't be altered. Usually the operator must act.
 func (f *refit) refused(ctx context.Context, s *Sink, err error, statement string) error {
 	switch {
-	case is(err, 1142, 1044): // the live table's right is missing: createShadow has tested the right for a shadow
+	case is(err, 1142, 1044):
+		// The user lacks ALTER on the live table. For a shadow, createShadow has already tested this right.
 		return replicator.Fatal(fmt.Errorf("%w: %s", classify(err, statement), s.grant(ctx, s.database, "ALTER")))
 	case ofTable(err) && !is(err, errLockWait):
 		return replicator.Fatal(classify(err, statement))

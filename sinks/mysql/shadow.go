@@ -195,7 +195,8 @@ func (s *Sink) trySwaps(ctx context.Context, views []*replicator.View) error {
 	err := s.impatient(ctx, 1, func(conn *sql.Conn) error {
 		for _, v := range views {
 			switch err := s.trySwap(ctx, conn, v); {
-			case err == nil || is(err, errLockWait) && len(views) == 1: // the only view: Swap waits longer for the lock
+			case err == nil || is(err, errLockWait) && len(views) == 1:
+				// A lock timeout doesn't refuse the only view, because Swap waits longer for the lock.
 			case ofTable(err):
 				refused = append(refused, replicator.OfView(fmt.Errorf("view %s: %w", v.Name, classify(err, swappingIn)), v.Name))
 			case replicator.IsOfViews(err):

@@ -15,7 +15,7 @@ import (
 type shardColumn struct {
 	*column
 	inKey bool // the column is a key column, so an entry can't move to another shard
-	place int  // the column's index in the keeper's keys, or in the keeper's fields
+	place int  // the column's index: in keeper.keys if inKey is set, else in keeper.fields
 }
 
 // shardable are the types of columns by which a view can be sharded: see shardOf.
@@ -91,7 +91,7 @@ func (k *keeper) homes(key []any, version int64, v replicator.Value, n int) [][]
 		parts[shard] = append(parts[shard], e)
 		entries++
 	}
-	if entries > 1 && k.single { // each shard's table also has one row per key, and rejects them
+	if entries > 1 && k.single { // every shard rejects the value, because its table has one row per key
 		return everywhere(parts, v.Entries)
 	}
 	return parts

@@ -75,13 +75,13 @@ type share struct {
 	turn  turn
 }
 
-// turn is the round in which a share is applied.
+// turn says in which of a batch's two rounds a share (a shard's part of a value) is applied.
 type turn int
 
 const (
-	putting turn = iota // the first round, because the shard gets entries
-	taking              // the second round, because another shard may get the entries in the first
-	either              // either round, because no other shard can hold the entries
+	putting turn = iota // apply in the first round: the shard gets entries
+	taking              // apply in the second round: the shard gets no entries, and loses those that it has
+	either              // apply in either round: no other shard can hold the entries
 )
 
 // split returns what each shard gets of an op. If a key belongs to one shard, the other shards get nothing. With

@@ -78,7 +78,7 @@ func wholeKind(kinds []replicator.DifferenceKind, expected []bool) replicator.Di
 		}
 		dead = false
 	}
-	if dead { // any expected contents come from the entity's other cells
+	if dead { // what a shard rightly holds comes from other cells of the entity
 		return replicator.Dead
 	}
 	return judge.Difference(want, held, false)

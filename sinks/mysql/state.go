@@ -30,14 +30,17 @@ type viewState struct {
 	view   uint32
 	state  replicator.State
 	digest uint64 // the contribution's digest, or one of the reserved digests
-	kept   string // the stored rows of a merged view, of a counter, or of a contribution that waits; else ""
+
+	// kept is the stored form of the contribution's rows, if the view merges cells or is a counter, or if the
+	// contribution is waiting (waitingDigest); else "".
+	kept string
 }
 
 // These digests are reserved: no contribution has one of them.
 const (
 	noDigest      = 0 // there is no contribution
 	deadDigest    = 1 // the contribution could not be computed or written
-	waitingDigest = 2 // the contribution is kept, and shown once another source's row is gone
+	waitingDigest = 2 // the state keeps the contribution until another source's row, which the view shows, is gone
 )
 
 // known converts the state for package judge. v may be nil.

@@ -12,7 +12,7 @@ import (
 var _ replicator.Tidier = (*Target)(nil)
 
 // Strays implements replicator.Tidier. It lists the groups of a counter whose sum is wrong, one span of groups (a range
-// of their hashes) at a time. For other kinds of views it returns nothing, because their orphans have keys, and Held
+// of their hashes) at a time. For other kinds of views it returns nothing: their orphaned entries have keys, so Held
 // lists them.
 func (t *Target) Strays(
 	ctx context.Context, view int, after string, _ int,

@@ -91,8 +91,8 @@ func wrongSumsIn(
 	return c.wrong(), c.to, nil
 }
 
-// of returns what is known of a group. It adds the group if the group is new. It returns nil if the group is outside
-// the span.
+// of returns the comparison's record of a group, or a new record if there is none. It returns nil if the group is
+// outside the span (the range of groups that is being compared).
 func (c *comparison) of(group row) *comparedGroup {
 	id := groupID(group)
 	g := c.groups[id]
@@ -106,7 +106,7 @@ func (c *comparison) of(group row) *comparedGroup {
 
 func groupID(group row) string { return string(appendRows(nil, []row{group})) }
 
-// narrow shrinks the span until it fits into memory.
+// narrow shrinks the span (the range of groups that is being compared) until its groups fit into memory.
 func (c *comparison) narrow() {
 	for c.size > c.most && c.to > c.from {
 		c.to = c.from + (c.to-c.from)/2
@@ -159,8 +159,9 @@ func (c *comparison) byCollation() bool {
 	return len(c.k.loose) == 0 && slices.ContainsFunc(c.k.group(), (*column).collates)
 }
 
-// add adds a cell's contributions to known groups, and returns the others. It leaves out contributions to groups
-// outside the span, unless equal groups count as one: the equal group may be inside.
+// add adds a cell's contributions to groups that the comparison has a record of, and returns the other contributions.
+// It omits contributions to groups outside the span (the range of groups that is being compared). But if groups that
+// the collation treats as equal count as one, it omits none, because an equal group may be inside the span.
 func (c *comparison) add(state cellState) (unmatched []row, err error) {
 	collates := c.byCollation()
 	for _, v := range state {
@@ -183,9 +184,10 @@ func (c *comparison) add(state cellState) (unmatched []row, err error) {
 	return unmatched, nil
 }
 
-// match adds contributions to groups that are not known yet. If the table shows a group only with different case or
-// accents, the contribution counts for the group that the table shows. Most groups are in the table with the same case
-// and accents, only in a different span, so match looks for those first.
+// match adds contributions to groups that the comparison has no record of. If the table shows a group only with
+// different case or accents, the contribution counts for the group that the table shows. But most of these groups are
+// in the table exactly, and are only outside the span (the range of groups that is being compared). So match first
+// looks for exactly equal groups.
 func (c *comparison) match(ctx context.Context, unmatched []row) error {
 	for some := range slices.Chunk(unmatched, maxList) {
 		shown, err := readSums(ctx, c.q, c.k, " WHERE "+c.k.isOneOf(some))
@@ -213,7 +215,7 @@ func (c *comparison) match(ctx context.Context, unmatched []row) error {
 	return nil
 }
 
-// count adds a contribution to a group, if the group is in the span.
+// count adds a contribution to a group, if the group is in the span (the range of groups that is being compared).
 func (c *comparison) count(group, contribution row) {
 	if g := c.of(group); g != nil {
 		g.added.Add(g.added, rational(contribution[len(contribution)-1]))

@@ -13,10 +13,10 @@ import (
 	"replicator/internal/uuid"
 )
 
-// Unclaimed implements replicator.Tidier. It returns cells of those keys in the view's table to which, according to the
-// states, no cell contributes. Re-reading a cell that has no row removes the key's entries. For a feed of every column,
-// a cell without a column represents the key. A counter's table has no cells to re-read, so Unclaimed corrects its sums
-// at once.
+// Unclaimed implements replicator.Tidier. It finds keys in the view's table that have no contributing cell according to
+// the states. For each such key, it returns one cell per feed, so that the caller re-reads these cells. If the source
+// has no row of them, that removes the key's entries. For a feed of every column, the returned cell has no column. A
+// counter's table has no keys, so Unclaimed corrects its sums at once.
 func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	if k.ledger {
@@ -94,8 +94,8 @@ func ownersOf(ctx context.Context, q querier, view string) (all []owner, err err
 }
 
 // keyKinds returns sample values that show the types of the keys in a view's first table. They come from the source's
-// columns or, if the source can't be asked, from a known cell. keyKinds returns nil if no cell is known. A known cell
-// may be older than a change of the key's type.
+// columns or, if the source can't be asked, from the key of a cell that has a state. keyKinds returns nil if there is
+// no such cell. A cell's state may be older than a change of the key's type.
 func (t *Target) keyKinds(ctx context.Context, k *keeper) ([]any, error) {
 	table := k.view.From[0].Table
 	from := t.sink.origins(t.source)
@@ -136,8 +136,9 @@ func (c *SourceColumn) keyKind() any {
 	return ""
 }
 
-// knownKinds returns the key values of a known cell of any source that feeds the view. It asks other sources, too,
-// because this source may know no cell yet. Without the types, it would mistake other sources' entries for orphans.
+// knownKinds returns the key values of any cell that has a state, of any source that feeds the view. It also looks at
+// other sources' states, because this source may have none yet. Without the values' types, the caller would mistake
+// other sources' entries for orphans.
 func (t *Target) knownKinds(ctx context.Context, view, table string) ([]any, error) {
 	owners, err := ownersOf(ctx, t.sink.db, view)
 	if err != nil {
@@ -260,7 +261,8 @@ func (t *Target) Dead(ctx context.Context, view int, from string, limit int) ([]
 	return cells, next, classify(err, "view "+k.view.Name+": listing its dead letters")
 }
 
-// Outdated implements replicator.Target. It pages through the states of the source's cells.
+// Outdated implements replicator.Target. It reads a page of the source's states, and returns the cells whose last
+// applied op, in some view, is from before a log position.
 func (t *Target) Outdated(
 	ctx context.Context, before int64, from string, limit int,
 ) ([]replicator.Cell, string, error) {

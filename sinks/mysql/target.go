@@ -21,12 +21,12 @@ type Target struct {
 	whole  bool      // at least one shared view rewrites all of a key's entries
 	crowds crowds
 	server *server
-	epoch  int64 // the sink's epoch when the target was opened: see shadow.go
+	epoch  int64 // the sink's epoch when the target was opened. A swap raises it: see shadow.go
 
-	retired map[uint32]bool // ids of views that have ended
+	retired map[uint32]bool // ids of views that were forgotten or redefined
 	marks   *judge.Marks
 
-	guesses atomic.Bool // no guess about new cells has been wrong so far: see novelty.go
+	guesses atomic.Bool // true until a guess about which cells are new was wrong: see novelty.go
 	novelty *novelty    // nil if the table of states had rows when the target was opened, or if shared is set
 }
 

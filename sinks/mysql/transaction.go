@@ -175,14 +175,14 @@ func (w *writer) commit() error {
 	return w.send()
 }
 
-// heldStates are the known states of cells, by entity, in the order of the cells.
+// heldStates are states that were read, by entity, in the order of the entity's cells.
 type heldStates map[string][]heldState
 
-// heldState is the known state of a cell of an entity.
+// heldState is the state of one cell of an entity, as it was read.
 type heldState struct {
 	cell   string
 	views  cellState
-	stored string // the stored form of views; "" if the cell has no known state
+	stored string // the stored form of views; "" if no state of the cell was read
 
 	source, entity string // for another source's cell: the source, and the source's id of the entity
 }

@@ -41,7 +41,8 @@ func (t *Target) pageKeys(
 	if err != nil {
 		return nil, "", err
 	}
-	kinds, err := t.keyKinds(ctx, k) // after the rows are read, so that there is a state whose key shows the types
+	// Ask after reading the rows: a view with rows has at least one known cell, whose key shows the types.
+	kinds, err := t.keyKinds(ctx, k)
 	if err != nil {
 		return nil, "", err
 	}

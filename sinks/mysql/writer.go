@@ -15,7 +15,7 @@ type writer struct {
 	ctx    context.Context
 	conn   connection
 	server *server
-	epoch  int64 // the sink's epoch when the target was opened
+	epoch  int64 // the sink's epoch when the target was opened. A swap raises it: see shadow.go
 
 	// apart makes the writer send each statement alone, to find out which one the server refuses.
 	apart bool
@@ -114,8 +114,8 @@ func (w *writer) remove(k *keeper, changes []change) error {
 	return w.removeWhere(k, gone, k.keys, exactly(k.keys)) // k.keys is compared as well, so that its index can be used
 }
 
-// removeWhere deletes the rows whose columns hold one of the changes' keys. Each of lists is the key's columns, or
-// expressions made of them.
+// removeWhere deletes the rows that have one of the changes' keys. Each of lists has the key's columns, or expressions
+// of them, in the order of the key. A row must match by all lists.
 func (w *writer) removeWhere(k *keeper, changes []change, lists ...[]*column) error {
 	for some := range slices.Chunk(changes, maxList) {
 		w.begins(k, "DELETE", "FROM ", k.table, " WHERE ")
