@@ -27,9 +27,9 @@ type verdict struct {
 	applied bool
 	dead    bool  // the value is not applied, and the cell is a dead letter in the view
 	why     error // why the target can't hold the value
-	claimed error // the error if the view shows another source's cell: see Claim
+	claimed error // the error if the view shows another source's row of the cell instead: see Claim
 
-	elsewhere string // the source whose cell the view shows, if the op's source has nothing to show; else ""
+	elsewhere string // the other source whose row the view shows, if the op's source has no row; else ""
 }
 
 // NewBatch begins a batch without decisions.

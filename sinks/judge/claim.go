@@ -13,13 +13,13 @@ type Fellow struct {
 	Source string
 	Known
 
-	// Barren: the fellow's row waits (see Claim), but the view can't show its contribution. If the view later picks
-	// this fellow, it shows nothing, and the fellow stays a dead letter.
+	// Barren: the fellow's row waits (see Claim), but the view can't show its contribution. When the shown row is
+	// deleted and this one is next, the view shows nothing, and the fellow stays a dead letter.
 	Barren bool
 }
 
-// Leads reports whether the view shows the fellow's row, even if that row contributes nothing. It does if the fellow
-// doesn't wait, and its source has a row or the view still has a contribution of it.
+// Leads reports whether the view shows the fellow's row, even if that row contributes nothing. It does if the fellow's
+// row doesn't wait (see Claim), and the fellow's source has a row or the view still has a contribution of it.
 func (f Fellow) Leads() bool { return !f.Waits && (f.Shown || f.State.Version != replicator.NoVersion) }
 
 // Claim is the rule for a cell that has a row at several sources, such as shards while an entity moves. A view shows
@@ -49,8 +49,8 @@ func (b *Batch) Claim(op, value int, next replicator.State, fellows []Fellow) (y
 	return yields, waits, heir
 }
 
-// Claimed returns the reason why a view does not show the row that a re-read found: it shows a fellow's row instead. It
-// returns nil if the view shows no fellow's row, or if the re-read found no row.
+// Claimed returns an error if a view shows another source's row (a fellow's) instead of the row that a re-read found.
+// It returns nil if the view shows no fellow's row, or if the re-read found no row.
 func Claimed(look replicator.Op, fellows []Fellow) error {
 	leader := slices.IndexFunc(fellows, Fellow.Leads)
 	if leader < 0 || look.Version == replicator.NoVersion {

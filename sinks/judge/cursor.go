@@ -16,7 +16,7 @@ func Cursor(place any) string {
 	return string(text)
 }
 
-// At decodes a cursor into place, which is unchanged for "", the beginning.
+// At decodes a cursor into place. The cursor "" stands for the beginning, and leaves place unchanged.
 func At(cursor string, place any) error {
 	if cursor == "" {
 		return nil

@@ -15,8 +15,8 @@ type Known struct {
 	Dead  bool // the cell contributes nothing because it is a dead letter
 	Waits bool // the cell is a dead letter because the view shows another source's row: see Batch.Claim
 
-	// Horizon is a log position: states of gone cells below it may have been removed from the view. It was read after
-	// the state.
+	// Horizon is a log position. The sink may have removed the view's states of deleted cells below it. Horizon was
+	// read after State.
 	Horizon int64
 }
 
@@ -85,8 +85,8 @@ func (v Versions) Add(cell int, version int64) {
 	v[cell] = replicator.Span{Lowest: min(v[cell].Lowest, version), Highest: max(v[cell].Highest, version)}
 }
 
-// Join includes the versions of the same cells in other views. elsewhere has notAsked for a cell that those views were
-// not asked about, which changes nothing.
+// Join includes the versions that the same cells have in other views. Where elsewhere has notAsked, those views were
+// not asked about the cell, and v stays as it is.
 func (v Versions) Join(elsewhere Versions) {
 	for i, s := range elsewhere {
 		v[i] = replicator.Span{Lowest: min(v[i].Lowest, s.Lowest), Highest: max(v[i].Highest, s.Highest)}

@@ -14,7 +14,7 @@ import (
 // sink lost data. It is safe for concurrent use.
 //
 // A crash or failover of the server may lose only changes since the last mark. Then no mark falls. If the client
-// connects to the new server between two batches, nothing fails either, and the next mark would claim the lost changes.
+// connects to the new server between two batches, nothing fails either, and the next mark would cover the lost changes.
 // So Marks also knows the server's name, which changes with a restart or another server. If the name has changed, and
 // something was applied since the last mark, nothing is marked. The next session then applies the changes again.
 type Marks struct {
@@ -27,23 +27,25 @@ type Marks struct {
 	foreign []string // views whose marks another target moved, as of the last Mark
 }
 
-// NewMarks begins with each view's progress when the target was opened, and the server's name; "" if it has none.
+// NewMarks returns Marks that start from each view's progress when the target was opened. server is the server's name;
+// "" if it has none.
 func NewMarks(views []*replicator.View, at []replicator.Standing, server string) *Marks {
 	return &Marks{views: views, last: slices.Clone(at), server: server}
 }
 
-// Applied records that a batch was applied. It must be called before the batch counts as applied.
+// Applied records that a batch was applied. A sink must call it before its Target.Apply returns.
 func (m *Marks) Applied() { m.applied.Store(true) }
 
-// ErrOtherServer is the error of a mark that would go to another server.
+// ErrOtherServer is the error of a mark that would go to another server than the last one.
 var ErrOtherServer = errors.New("the server was restarted, or another one took its place: changes since the last " +
 	"mark may be lost, and are applied again")
 
 // ErrFell is the error of a mark that is lower than the one last seen: the sink lost data.
 var ErrFell = fmt.Errorf("fell: %w", replicator.ErrSinkLost)
 
-// ErrRegistered is the error of a mark in an epoch that another target has registered since this one was opened. The
-// other target may read another log, so the next session must choose the next epoch.
+// ErrRegistered is the error of a target's first mark in an epoch (the upper bits of a position's Order), if another
+// target has marked the same epoch since this one was opened. The other target may read another log, so the next
+// session must choose the next epoch.
 var ErrRegistered = errors.New("another replicator has started writing to the view since this one opened it")
 
 // Marking is one attempt to mark all views of a target.
@@ -56,7 +58,8 @@ type Marking struct {
 	foreign map[int]bool // by view: another target has moved the mark since this one last saw or wrote it
 }
 
-// Expected returns the name of the server that must answer; "" if any server may answer.
+// Expected returns the name of the server that must answer, because it has the changes since the last mark. It returns
+// "" if any server may answer.
 func (m *Marking) Expected() string {
 	if m.applied {
 		return m.marks.server
@@ -106,8 +109,8 @@ func (m *Marks) Foreign() []string {
 	return slices.Clone(m.foreign)
 }
 
-// Check fails with ErrSinkLost if the sink's mark of a view is lower than the last one that this target saw or wrote,
-// and with ErrRegistered if another target has registered the epoch to be marked.
+// Check checks stood, the sink's mark of a view. It fails with ErrSinkLost if stood is lower than the last mark that
+// this target saw or wrote, and with ErrRegistered if another target has registered the epoch to be marked.
 func (m *Marking) Check(view int, stood replicator.Standing) error {
 	last, is, at := m.marks.last[view], stood.Position, m.at.Position
 	if stood.Below(last) {
@@ -136,8 +139,8 @@ func (m *Marking) Raise(view int, stood replicator.Standing) (replicator.Standin
 }
 
 // Note records a view's new mark. A sink calls it itself if the mark has several copies, otherwise Raise does. It fails
-// with replicator.Overtaken if the new mark is of another epoch than the one that is being marked: changes of this
-// target, or of another one, would be stale.
+// with replicator.Overtaken if the new mark does not have the epoch of the position that is being marked: another
+// target has begun a later epoch, or a later fill of the view.
 func (m *Marking) Note(view int, marked replicator.Standing) error {
 	if marked.Position.Epoch() != m.at.Position.Epoch() {
 		return &replicator.Overtaken{View: m.marks.views[view].Name, By: marked.Position}

@@ -12,8 +12,8 @@ func Shares(view *replicator.View, hasColumn func(table string) bool) bool {
 	return len(view.From) > 1 || len(view.From) == 1 && view.From[0].Column == "" && hasColumn(view.From[0].Table)
 }
 
-// Order compares cells of one key by the order in which a view takes fields from them: by feed, and within a feed
-// by column. Cells that no longer feed the view come last.
+// Order compares cells of one key by the order in which a view takes fields from them: by their index in View.From, and
+// then by column. Cells that no longer feed the view come last.
 func Order(view *replicator.View, a, b replicator.Cell) int {
 	return cmp.Or(cmp.Compare(rank(view, a), rank(view, b)), cmp.Compare(a.Column, b.Column),
 		cmp.Compare(a.Table, b.Table),

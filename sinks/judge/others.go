@@ -22,7 +22,7 @@ type Sources struct {
 
 // Others are the sources, besides a given one, that may have a row of the same entity. They are grouped so that each
 // key belongs to only one source of a group. A shard is a group of its own. With Kafka, each shard of the original
-// database has a topic of its own, and the partitions of each other topic are a group, in their order.
+// database has a topic of its own. The partitions of each of the other topics are a group, in their order.
 type Others [][]string
 
 // Others returns the sources besides the named one.

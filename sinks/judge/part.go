@@ -18,7 +18,8 @@ type Part struct {
 // NewPart makes an empty part. views has, for each view of the other target, its index in the batch's target.
 func NewPart(views []int) Part { return Part{views: views} }
 
-// Add adds an op with what the other target applies of it. place is the op's index in the batch.
+// Add adds an op that has only the values and entries that the other target applies. place is the index of the whole op
+// in the batch.
 func (p *Part) Add(place int, op replicator.Op) {
 	p.Ops, p.of = append(p.Ops, op), append(p.of, place)
 }

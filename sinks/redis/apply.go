@@ -157,8 +157,8 @@ func (t *Target) read(ctx context.Context, entities []*entity) error {
 	return nil
 }
 
-// sumBeyond begins a script's reason for refusing a change that would take a ranking's sum beyond the range of a
-// double. The member follows sumBeyond. Any other reason is the type of the key.
+// sumBeyond is the prefix of the reason that a script returns if a change would take a ranking's sum beyond the range
+// of a double. The member follows it. A reason without this prefix is the type of the key.
 const sumBeyond = "="
 
 // refused returns the error for a claim that the key can't hold. found is the script's reason (see sumBeyond).

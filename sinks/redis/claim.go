@@ -13,9 +13,9 @@ import (
 type claim struct {
 	kind   byte
 	key    string
-	member string // the member, of kinds s, m, u and z; "": the entity's key
-	amount string // the amount, of kinds c and z, in decimal digits
-	row    *row   // the row, of kinds h and j
+	member string // the member of a set, a unique value or a ranking; "": the entity's key
+	amount string // the amount of a counter or a ranking, in decimal digits
+	row    *row   // the fields of a hash or a JSON object
 }
 
 // The kinds of claims. The scripts use the same letters.
@@ -35,8 +35,8 @@ const (
 type row struct {
 	fields []field
 	digest digest // the digest of the fields' names and values
-	kept   bool   // the record has the values, because the row is merged with other cells' rows, or waits (see waiting)
-	whole  bool   // the values are known; otherwise only the names are
+	kept   bool   // the record also has the values, because the view merges rows, or shows another source's row
+	whole  bool   // the fields' values are known; otherwise only their names are
 }
 
 type field struct{ name, value string }
@@ -185,7 +185,8 @@ func (c *claim) again() string {
 	return "0"
 }
 
-// barren is the amount of a kindWaiting claim if the view can't hold the waiting claims.
+// barren is the amount that marks a kindWaiting claim without stored claims, because the view can't hold the cell's
+// values. When the other source's row goes, the view still shows nothing for the cell.
 const barren = "-"
 
 // waiting returns the claims of a cell that waits for another source's row to go: a dead letter, and the claims that
@@ -197,15 +198,15 @@ func waiting(claims []claim, why error) []claim {
 	}
 	for i := range claims {
 		if r := claims[i].row; r != nil {
-			r.kept = true // the row is not read from the source again when the view comes to show it
+			r.kept = true // when the view shows the row later, the values are not read from the source again
 		}
 	}
 	waits.member = string(appendClaims(nil, claims))
 	return []claim{{kind: kindDead}, waits}
 }
 
-// waits returns the stored form of the waiting claims, and whether the view can hold them. The result waits is false if
-// the cell doesn't wait.
+// waits returns, in stored form, the claims of a cell that waits until another source's row is deleted. held reports
+// whether the view can hold them. waits is false if the cell doesn't wait.
 func (v *viewRecord) waits() (claims string, held, waits bool) {
 	if !v.dead() {
 		return "", false, false

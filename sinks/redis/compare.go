@@ -71,25 +71,25 @@ type comparison struct {
 
 	applied bool // according to the records, each cell's expected contribution was applied
 	unclear bool // the view shows another source's row, and only that source knows the values
-	unknown bool // the record says nothing of the entity in this view: no cell claims what the view shows
+	unknown bool // the record has nothing about this view, so what the view shows was not written for the entity
 }
 
 // spot is a place where a view shows a claim (an item that a cell puts into the view): a key, or a member of a key.
 type spot struct {
 	claim  claim
-	want   *claim // what the spot should show of the entity; nil: nothing
-	known  bool   // the entity's record says that the spot shows something
+	want   *claim // what the key or member should show of the entity; nil: nothing
+	known  bool   // according to the entity's record, the key or member shows something of the entity
 	cmd    redis.Cmder
-	posted *redis.BoolCmd // in a cluster: whether the entity has a post at the key
-	held   bool           // the spot shows something of the entity
-	gone   bool           // the spot shows nothing at all
-	right  bool           // the spot shows what want says
+	posted *redis.BoolCmd // in a cluster: whether the entity's contribution is also stored beside the key (a post)
+	held   bool           // the key or member shows something of the entity
+	gone   bool           // the key or member shows nothing, neither of this entity nor of another one
+	right  bool           // the key or member shows what want says
 }
 
 // comparisons returns what to compare of an entity, one comparison for each view.
 func (t *Target) comparisons(ctx context.Context, e *entity, ops []replicator.Op) ([]*comparison, error) {
 	r, err := t.sink.parse(ctx, new(arena), e.stored, e.text)
-	if errors.Is(err, errDamaged) || errors.Is(err, errNoLayout) { // everything counts as missing
+	if errors.Is(err, errDamaged) || errors.Is(err, errNoLayout) { // an unreadable record counts as an empty one
 		r, err = new(record), nil
 	}
 	if err != nil {
@@ -143,8 +143,8 @@ func (t *Target) comparisons(ctx context.Context, e *entity, ops []replicator.Op
 	return list, nil
 }
 
-// others adds other sources' contributions to both want and known, as the record has them, and returns them. It assumes
-// that they are right, because each source's own `verify` compares them.
+// others adds what other sources contribute, according to the record, to both c.want and c.known, and returns it. It
+// assumes that this is right, because each source's own `verify` compares it.
 func (c *comparison) others(r *record) (cells []cellClaims, err error) {
 	for i := range r.cells {
 		for _, id := range c.k.ids[1:] {
@@ -196,7 +196,8 @@ func (c *comparison) place() {
 	}
 }
 
-// show reads each spot (a key, or a member of a key) from Redis, and checks that it shows the expected claim.
+// show reads each spot (a key, or a member of a key) from Redis, and sets the fields that say whether it shows what it
+// should.
 func (s *Sink) show(ctx context.Context, list []*comparison) error {
 	failed := func(err error) bool { // a key of another type counts as missing
 		return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE")
@@ -247,8 +248,8 @@ func (k *keeper) ask(ctx context.Context, p redis.Pipeliner, c claim, text strin
 	return p.Get(ctx, c.key)
 }
 
-// These scripts read a key and the sink's key beside it at one moment, because other entities may change both at any
-// time. A key of another type counts as missing.
+// These scripts read a user's key, and the sink's own key with its sums or claims, at one moment, because other
+// entities may change both at any time. A key of another type counts as missing.
 const (
 	asking = `local function ask(...)
 	local answer = redis.pcall(...)
@@ -261,7 +262,8 @@ end
 	scoreAndSum     = asking + `return {ask('ZSCORE', KEYS[1], ARGV[1]), ask('HGET', KEYS[2], ARGV[1])}`
 )
 
-// judge sets whether the view shows something of the entity at a spot, and whether that is right.
+// judge evaluates the reply for a spot (a key, or a member of a key). It sets the spot's held and right fields and,
+// where the reply shows it, gone.
 func (c *comparison) judge(s *spot) {
 	wanted := s.want != nil
 	switch cmd := s.cmd.(type) {
@@ -277,7 +279,8 @@ func (c *comparison) judge(s *spot) {
 	case *redis.Cmd:
 		both, _ := cmd.Slice() // show has checked the error
 		if c.k.kind != kindUnique {
-			// A sum is right if the key shows the stored sum, and the record has the expected amount (differences).
+			// A sum is right if the key shows the stored sum, and the record has the expected amount. The method
+			// differences checks the amount.
 			s.held = s.known
 			s.right = wanted && s.known && sameSum(c.k.kind, both[0], both[1])
 			return

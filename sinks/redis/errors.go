@@ -45,7 +45,7 @@ var plainErrors = map[string]struct {
 	"UNBLOCKED":   {false, "the server became a replica"},
 }
 
-// plainError is the first word of one of plainErrors.
+// plainError is an error that plainErrors explains, such as "OOM".
 type plainError string
 
 func (e plainError) Error() string { return string(e) + ": " + plainErrors[string(e)].hint }
@@ -112,8 +112,8 @@ func classify(err error, doing string) error {
 	case known:
 		return fmt.Errorf("%s: %w", doing, plainError(word))
 	case strings.Contains(text, "AUTH") && strings.Contains(text, "called without any password"):
-		return replicator.Fatal(fmt.Errorf("%s: a password is configured, but the server has none for this user: "+
-			"remove password of the sink", doing))
+		return replicator.Fatal(fmt.Errorf("%s: a password is configured, but the server has none for this user. "+
+			"Remove `password` from the sink's configuration", doing))
 	}
 	if m := unknownCommand.FindStringSubmatch(text); m != nil {
 		return replicator.Fatal(fmt.Errorf("%s: the server has no command %s: take its rename-command out of the "+

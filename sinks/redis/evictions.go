@@ -34,7 +34,7 @@ func grown(from, to int64) int64 {
 	return to
 }
 
-// are sets the servers' current count.
+// are sets the servers' current count, and adds its growth to the evictions that the pipeline was not told of yet.
 func (e *evictions) are(now int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -162,7 +162,7 @@ func (c *cellRecord) gone() bool {
 	return true
 }
 
-// forgetSome removes forgettable cells from some records.
+// forgetSome removes the cells that can be forgotten from the records at the given keys.
 func (s *Sink) forgetSome(
 	ctx context.Context, keys []string, known *forgettables,
 ) (found replicator.GoneCells, err error) {

@@ -37,8 +37,9 @@ func (t *Target) Relinquish(ctx context.Context) error {
 	return t.recall(ctx)
 }
 
-// vacate removes what former sources contributed to views that were forgotten since. The fills of the present sources
-// write the views again. Claims of a present source stay, even if an entity has moved to it from a former source.
+// vacate removes what former sources, which no longer feed the sink, contributed to views that were forgotten. The
+// fills of the present sources write the views again. What a present source contributes stays, even if an entity has
+// moved to it from a former source.
 func (t *Target) vacate(ctx context.Context) error {
 	if !t.sink.feeds(t.source) {
 		return nil
@@ -104,9 +105,9 @@ func (t *Target) isOfAnother(k *keeper, c claim) bool {
 	})
 }
 
-// takeBack removes those contributions of earlier definitions, from views that are being filled, for which the function
-// `which` returns true. It writes with the generation before the views' own, so that the states that it writes don't
-// count.
+// takeBack removes contributions that cells made under earlier definitions of the views, if the function `which`
+// returns true for them. It considers only views that are being filled. It writes with the generation before the views'
+// own, so that the states that it writes don't count.
 func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, *viewRecord) (bool, error)) error {
 	if !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.former }) {
 		return nil
@@ -176,8 +177,8 @@ func (t *Target) empty(ctx context.Context) error {
 	})
 }
 
-// former returns the values that remove those contributions of a cell under earlier definitions for which the function
-// `which` returns true.
+// former returns an empty value for each view from which the cell's contribution must be removed: the contribution was
+// made under an earlier definition, and the function `which` returns true for it.
 func (t *Target) former(
 	c *cellRecord, which func(*keeper, *cellRecord, *viewRecord) (bool, error),
 ) (values []replicator.Value, err error) {

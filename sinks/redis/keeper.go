@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// viewID identifies a view of a source in records. It is the beginning of a hash of both names, so that a record is
-// self-contained.
+// viewID identifies a view of a source in records. It is the beginning of a hash of both names, so no list of ids must
+// be stored.
 type viewID string
 
 const viewIDSize = 6
@@ -32,14 +32,14 @@ type keeper struct {
 	index      int      // the view's index in Target.views
 	names      []string // the names of the view's fields
 	id         viewID   // the view's id in records, for the target's source
-	shows      viewID   // the view's id in changes of keys; the same for all sources that an entity may move between
-	ids        []viewID // the view's ids in records: for the target's source, then for the fellows
+	shows      viewID   // the view's id in a key's changes; the same for all sources that an entity may move between
+	ids        []viewID // the view's ids in records: for the target's source, then for each source in fellows
 	fellows    []string // the names of the other sources that an entity may move to
 	generation uint64   // only states of this generation count; a redefined view begins a new one
 	evicted    int64    // the count of evictions in the view's mark when the view was opened: see evictions
 	filling    bool     // the view was being filled when it was opened
 	former     bool     // the view may still show contributions of an earlier definition
-	kind       byte     // the kind of the view's claims
+	kind       byte     // what cells put into the view: kindHash, kindSet, …
 	goes       goes     // when a key expires after a change that adds something at the key
 
 	disowned *atomic.Uint64 // later generations in records are ignored up to this one: see Target.disown
@@ -80,8 +80,9 @@ func newKeeper(v *replicator.View, index int) (*keeper, error) {
 	return k, nil
 }
 
-// feedBy sets the source that feeds the view, and the other sources that the view's entities may move to. A partition
-// is the only kind of source with a slash in its name. Its entities can move only to partitions of other topics.
+// feedBy sets the source that feeds the view, and the other sources that the view's entities may move to. A Kafka
+// partition is the only kind of source with a slash in its name. Its entities can move only to partitions of other
+// topics.
 func (k *keeper) feedBy(source string, others []string) {
 	k.id, k.shows = idOf(source, k.view.Name), idOf("", k.view.Name)
 	if strings.Contains(source, "/") && len(others) == 0 {
@@ -208,7 +209,7 @@ const (
 	entityPrefix = prefix + "entity:"
 	marksPrefix  = prefix + "marks:"
 	sumPrefix    = prefix + "sum:"    // exact sums; for a ranking, also the number of claims of each member
-	claimPrefix  = prefix + "claims:" // how often each member of a set, or of a unique value, is claimed
+	claimPrefix  = prefix + "claims:" // for kindMembers and kindUnique: how many cells contribute each member
 	postPrefix   = prefix + "posts:"  // in a cluster: what each entity contributes to a key
 )
 

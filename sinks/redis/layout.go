@@ -84,7 +84,7 @@ func (l *layouts) lost(g *registry) (lost []string) {
 
 // lay divides the entities' new records into layouts and values, and registers layouts that several records share.
 func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
-	if b.cluster || b.registry == nil { // a target that only removes has no registry before its first write
+	if b.cluster || b.registry == nil { // a target that only removes contributions has read none before its first write
 		return nil
 	}
 	var unknown []string
@@ -117,15 +117,24 @@ func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
 	return nil
 }
 
-// Where a state or a text is, according to the layout.
+// A layout says where to find each state, each text (a member or an amount), and each claim's key.
 const (
-	layoutValue  = iota // the state or text is among the record's values
-	layoutSame          // the state is the previous view's; the text is in the layout; a key ends in the entity's key
-	layoutAsOf          // the state is among the values, with 0 for its as-of, which equals its order
-	layoutEntity        // the text is the entity's key
+	// The state, text or key is among the record's values.
+	layoutValue = iota
+
+	// The state equals that of the view before. The text is in the layout. The key is a text in the layout, followed by
+	// the entity's key.
+	layoutSame
+
+	// The state is among the record's values. Its as-of equals its order, and is stored as 0.
+	layoutAsOf
+
+	// The text equals the entity's key.
+	layoutEntity
 )
 
-// compact appends the record's layout and its values. It reports false if the record needs the full form.
+// compact appends the record's layout to layout, and its values to values. It reports false if the record needs the
+// full form.
 func (r *record) compact(layout, values []byte, entity string) (l, v []byte, ok bool) {
 	if r.revision != 0 || len(r.pending) > 0 {
 		return layout, values, false
@@ -232,7 +241,7 @@ func (w *compacter) text(s string) {
 	}
 }
 
-// expander reads what a compacter wrote.
+// expander restores a record from the layout and the values that a compacter wrote.
 type expander struct {
 	*arena
 	layout, values wire.Reader

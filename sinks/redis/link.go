@@ -54,7 +54,7 @@ func (l *links) greets(address string) func(context.Context, *redis.Conn) error 
 	return func(ctx context.Context, c *redis.Conn) error {
 		text, err := c.Info(ctx, "server").Result()
 		var refused redis.Error
-		if errors.As(err, &refused) { // the user may not run INFO, or must log in first, as the next command reports
+		if errors.As(err, &refused) { // the user may not run INFO, or must log in first: the next command reports that
 			return nil
 		}
 		info := parseInfo(text)
@@ -101,8 +101,8 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, c.note(err)
 }
 
-// note records that an answer is missing. It counts no loss if one was counted since the connection was made, because
-// the connection says nothing about later ones.
+// note counts a silent link if err is a timeout. It does not count it if another loss was counted since this connection
+// was made, because newer connections may work.
 func (c *conn) note(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.links.lost.CompareAndSwap(c.at, c.at+1)

@@ -75,8 +75,8 @@ func (t *Target) List(
 	return found, err
 }
 
-// shown returns what readers see at a key, or at a ranking's member: a sum, or the holder of a unique value; "" for
-// nothing, or for a list. A key of another type shows nothing of the view.
+// shown returns what readers see at a key, or at a ranking's member: a sum, or the holder of a unique value. It returns
+// "" if there is nothing, if the key has another type, or if keys of this kind have no single value.
 func (s *Sink) shown(ctx context.Context, at claim) (text string, err error) {
 	switch at.kind {
 	case kindCounter, kindUnique:
@@ -153,7 +153,8 @@ func (t *Target) listClaims(
 	})
 }
 
-// list adds the entity's cells that claim the key, or the ranking's member, to found. In a set, any member counts.
+// list adds the entity's cells that claim the key, or the ranking's member, to found. The member matters only in
+// a ranking.
 func (k *keeper) list(r *record, entity string, at claim, limit int, found *replicator.Listing) error {
 	for i := range r.cells {
 		v := r.cells[i].view(k.id)

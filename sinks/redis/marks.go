@@ -78,7 +78,7 @@ func newViewMark(n int) *viewMark {
 	return &viewMark{raw: make([]string, n), marks: make([]storedMark, n)}
 }
 
-// with returns the mark with every copy replaced.
+// with returns the mark after replacing each copy by what next returns for it.
 func (m *viewMark) with(next func(storedMark) storedMark) *viewMark {
 	changed := newViewMark(len(m.marks))
 	for i, one := range m.marks {
@@ -88,8 +88,8 @@ func (m *viewMark) with(next func(storedMark) storedMark) *viewMark {
 	return changed
 }
 
-// whole combines the copies. It returns false if a copy is missing or forgotten, or has another generation or
-// fingerprint than the others.
+// whole returns the mark with the lowest progress among the copies. It returns false if a copy is missing or forgotten,
+// or has another generation or fingerprint than the others.
 func (m *viewMark) whole() (storedMark, bool) {
 	first := m.marks[0]
 	lowest := first.Standing()
@@ -150,7 +150,7 @@ func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMa
 				marks[view] = m
 			}
 			if err := json.Unmarshal([]byte(raw), &m.marks[i]); err != nil {
-				m.marks[i] = storedMark{Forgotten: true} // the mark is damaged, so the sink lost the view
+				m.marks[i] = storedMark{Forgotten: true} // a damaged mark counts as that of a forgotten view
 			}
 			m.raw[i] = raw
 		}

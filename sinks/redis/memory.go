@@ -31,7 +31,7 @@ type memory struct {
 func newMemory() *memory { return &memory{Lately: judge.NewLately[string, string](remembered)} }
 
 // recall fills in the records that are remembered. If most entities were new lately, it assumes that the others are new
-// as well. It doesn't assume that of an entity with a reset (a delete or a re-read), which probably has a record.
+// as well. It doesn't assume that of an entity with a delete or a re-read, which probably has a record.
 func (m *memory) recall(b *batch) {
 	if b.cluster { // in a cluster, each record must be read, because it may have pending changes
 		return

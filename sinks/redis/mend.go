@@ -45,7 +45,8 @@ func (t *Target) mend(ctx context.Context, met error, written []*entity) (bool, 
 	return removed, nil
 }
 
-// isDamaged reports whether the sink's key beside a change's key has another type, or holds no valid sum.
+// isDamaged reports whether the sink's own key with the sums or claims of a changed key has another type, or holds an
+// invalid sum.
 func (t *Target) isDamaged(ctx context.Context, ch *change) (bool, error) {
 	list := []sumAt{{key: ch.key}}
 	if ch.kind != kindCounter {

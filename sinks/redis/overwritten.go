@@ -13,7 +13,7 @@ import (
 type wrongKey struct {
 	entity *entity
 	at     viewKey
-	found  string // the key's type, or the script's other reason
+	found  string // the key's type; or sumBeyond, and the ranking's member
 }
 
 // settle removes those wrong keys that are the view's own, each only once in a batch. It blocks the other wrong keys:
@@ -47,7 +47,8 @@ func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 
 const removeIfOfType = `if redis.call('TYPE', KEYS[1]).ok == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`
 
-// showedAt reports whether the view shows something of the entity at a key, according to the entity's record.
+// showedAt reports whether a view shows something of the entity at a key, according to the entity's record. It returns
+// false if the key's change is still pending, because the key may not have been written yet.
 func (e *entity) showedAt(ctx context.Context, s *Sink, k viewKey) (bool, error) {
 	r, err := s.parse(ctx, new(arena), e.stored, e.text)
 	if err != nil {

@@ -48,8 +48,8 @@ var ownCommands = [][]string{
 // permissions asks the server what the user may do, with dry runs.
 type permissions struct {
 	sink    *Sink
-	user    string          // the user's name; "": the server can't be asked
-	silence error           // why the server can't be asked
+	user    string          // the user's name; "": the server can't be asked about permissions
+	silence error           // why the server can't be asked about permissions
 	unknown map[string]bool // commands that the server does not have
 }
 
@@ -58,7 +58,7 @@ type denied struct {
 	user     string
 	commands []string // commands that are not permitted, as phrased in messages
 	keys     []string // inaccessible keys, as phrased in messages
-	guessed  bool     // the keys are made up, so a narrow pattern may rightly exclude them
+	guessed  bool     // the tested keys were made up, so the user's key patterns may rightly exclude them
 	pattern  string   // the key pattern that permits all keys of the view; "": unknown
 	unknown  []string // commands that the server does not have, as phrased in messages
 	silence  error    // why the server did not answer some questions
@@ -95,8 +95,7 @@ func (s *Sink) unknownCommands(ctx context.Context) map[string]bool {
 	return unknown
 }
 
-// own returns what the user may not do with the sink's own keys. All of them begin alike, so an inaccessible key is as
-// bad as a denied command.
+// own returns what the user may not do with the sink's own keys. It tests one of them: all have the same prefix.
 func (p permissions) own(ctx context.Context) denied {
 	commands := [][]any{{"EVALSHA", "0", "0"}, {"EVAL", "return 1", "0"}, {"SCAN", "0"}}
 	for _, c := range ownCommands {
@@ -131,7 +130,8 @@ func (p permissions) viewAt(ctx context.Context, k *keeper, keys []string) denie
 		calls = append(calls, call)
 	}
 	if called := p.try(ctx, calls); len(called.keys) > 0 {
-		d.keys = []string{"the user has no permissions to access some of its keys"} // the keys may hold values of rows
+		// The message does not quote the keys, because they may contain values of rows.
+		d.keys = []string{"the user has no permissions to access some of its keys"}
 	}
 	return d
 }

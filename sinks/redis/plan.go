@@ -19,7 +19,7 @@ type entity struct {
 	assumed bool               // stored is a guess: the record was neither read nor returned by a script
 	stored  string             // the record; "" if there is none
 	blocked map[viewKey]string // keys that can't show the entity, and the script's reason
-	freed   []viewKey          // keys whose foreign values were removed: all contributions are written again
+	freed   []viewKey          // keys whose foreign values were removed; if any, all contributions are rewritten
 	plan    plan
 	layout  string // the new record's layout, if it is not registered
 	id      string // the id of the registered layout; "" for the full form
@@ -52,7 +52,7 @@ type change struct {
 	args   []string
 }
 
-// move replaces a cell's contribution to a view.
+// move is the replacement of a cell's contribution to a view.
 type move struct {
 	k        *keeper
 	id       viewID // the view's id in the record, which includes the cell's source
@@ -74,18 +74,18 @@ type newerError struct {
 func (newerError) Error() string { return errNewer.Error() }
 func (newerError) Unwrap() error { return errNewer }
 
-// batch is everything needed to decide about a batch's entities.
+// batch is everything needed to decide what to write for a batch's entities.
 type batch struct {
 	*judge.Batch
 	keepers []*keeper
 	ops     []replicator.Op
 	cluster bool // keys and records are in different slots
-	reclaim bool // see Target.reclaims
+	reclaim bool // the target only removes contributions: see Target.reclaims
 
-	registry *registry // the registry that the batch is decided and written by
+	registry *registry // the registry as it was read for the decisions
 	layouts  *layouts  // the known layouts, for parsing records
 	behind   bool      // the server's registry has changed since it was read
-	layout   []byte    // memory of lay, for reuse
+	layout   []byte    // the buffer of Target.lay, for reuse
 
 	arena
 	entities []entity
@@ -123,7 +123,8 @@ func (t *Target) release(b *batch) {
 	t.batches.Put(b)
 }
 
-// gather groups the ops by entity. Keys of different kinds may look alike, and are then one entity.
+// gather groups the ops by entity. Keys with the same text are one entity, even if they differ in type, as a number and
+// a string may.
 func (b *batch) gather() {
 	n := len(b.ops)
 	b.entities, b.list = slices.Grow(b.entities[:0], n), slices.Grow(b.list[:0], n)
@@ -178,7 +179,8 @@ func (b *batch) knownIn(r *record, op, value int) judge.Known {
 	return known
 }
 
-// decideValue records a value's effect in the record, and the change of a contribution in the batch's moves.
+// decideValue judges a value, and stores the cell's new state in the record. If the value's contribution must be
+// written, it adds a move to b.moves.
 func (e *entity) decideValue(b *batch, i, n int) error {
 	op, value := &b.ops[i], &b.ops[i].Values[n]
 	k, r := b.keepers[value.View], e.plan.record
@@ -225,7 +227,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	}
 	m.rewrite = m.rewrite || k.goes.after() // every change restarts the key's expiry
 	if !same || m.rewrite {
-		if m.rewrite || !otherValues(is.claims, text) { // otherwise the new row overwrites the old one
+		if m.rewrite || !otherValues(is.claims, text) { // else m.old isn't needed: the new row overwrites the old
 			if m.old, err = b.parseClaims(is.claims); err != nil {
 				return replicator.Fatal(err)
 			}
@@ -262,8 +264,8 @@ func (e *entity) fellows(r *record, c replicator.Cell, k *keeper) (fellows []jud
 	return fellows, records
 }
 
-// promote makes the view show the waiting claims of another source's cell, or nothing if barren: the view can't hold
-// the claims.
+// promote makes the view show another source's row of the cell, which waited until this source's row was deleted. If
+// barren is true, the view can't hold that row, and shows nothing.
 func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord, barren bool) error {
 	text, _, _ := waited.waits()
 	m := move{k: k, id: waited.id, cell: c, rewrite: true}
@@ -271,7 +273,7 @@ func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord, barren
 	switch m.old, err = b.parseClaims(waited.claims); {
 	case err != nil:
 	case barren:
-		m.new = m.old[:1] // only the dead letter
+		m.new = m.old[:1] // the cell stays a dead letter, and no longer waits
 	default:
 		m.new, err = b.parseClaims(text)
 	}
@@ -296,7 +298,7 @@ func (e *entity) block(k viewKey, found string) {
 	e.blocked[k] = found
 }
 
-// blocks returns why claims can't be held: one of them is at a blocked key. It returns nil if none is.
+// blocks returns the reason if one of the claims is at a key that can't show the entity (see block); else nil.
 func (e *entity) blocks(k *keeper, claims []claim) error {
 	if len(e.blocked) == 0 {
 		return nil

@@ -113,8 +113,9 @@ func (t *Target) tidyPosted(ctx context.Context, view int, list []sumAt) (mended
 	return len(wrong), err
 }
 
-// mendPosted removes foreign data beside the keys of pending changes, and recomputes the keys' sums from the
-// contributions. If the contributions themselves were overwritten, that counts as evicted.
+// mendPosted repairs the sink's own keys beside the keys with pending changes. It recomputes sums from the stored
+// contributions. If another program has overwritten the contributions, it removes what is there, and counts that as an
+// eviction.
 func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool, err error) {
 	for _, e := range written {
 		for i := range e.plan.record.pending {
@@ -139,12 +140,13 @@ func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool
 	return mended, nil
 }
 
-// isPosted queues the query whether the entity has a post at the key of a spot (a key, or a member of a key).
+// isPosted queues the query whether the entity's contribution to a key is also stored beside the key (a post). It does
+// so only for kinds that have sums or claims beside the key.
 func (c *comparison) isPosted(ctx context.Context, p redis.Pipeliner, s *spot) {
 	if counts(c.k.kind) {
 		s.posted = p.HExists(ctx, postKey(s.claim.key), string(c.k.shows)+recordKey(c.text))
 	}
 }
 
-// lacksPost reports whether the entity should have a post at the key, and has none.
+// lacksPost reports whether isPosted has asked for the entity's contribution beside the key, and there is none.
 func (s *spot) lacksPost() bool { return s.posted != nil && !s.posted.Val() }

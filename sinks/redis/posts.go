@@ -51,7 +51,8 @@ func (t *Target) recall(ctx context.Context) error {
 	}
 }
 
-// eachPost calls do with the posts of the target's views in a hash of posts, a page at a time.
+// eachPost reads a hash of posts, each of which is an entity's contribution to one key of a view. It calls do with the
+// posts of the target's views, a page at a time.
 func (t *Target) eachPost(ctx context.Context, key string, do func([]post) error) error {
 	for cursor := uint64(0); ; {
 		var fields []string
@@ -111,7 +112,8 @@ func (t *Target) strayPosts(
 	return append(strays, wrong...), next, classify(err, doing)
 }
 
-// stray returns the post as an orphan. The orphan's place makes Tidy call removePost.
+// stray returns the post (an entity's contribution, as stored beside a key) as an orphan. Its location, At, makes Tidy
+// call removePost.
 func (p *post) stray() replicator.Stray {
 	at := placeOf(p.pending.key, "", p.entity.text)
 	return replicator.Stray{Name: p.pending.key + " " + p.entity.text, At: at, Kind: replicator.Extra}
@@ -134,7 +136,7 @@ func (t *Target) removePost(ctx context.Context, view int, key, text string) (re
 	return true, t.recallPosts(ctx, posts)
 }
 
-// postedAt returns the user's key of a hash of posts. It is the inverse of postKey.
+// postedAt returns the user's key to which a hash of posts belongs. It is the inverse of postKey.
 func postedAt(posts string) string { return besideOf(posts, postPrefix) }
 
 // besideOf returns the user's key, given the sink's key beside it and the prefix of that key.
@@ -186,8 +188,9 @@ func (k *keeper) takenBack(key, text string) pending {
 	return p
 }
 
-// withoutRecord returns the posts that the records don't have. Each gets the record's revision if that is higher. If
-// the record is written meanwhile, its new contribution has a still higher revision, and stays.
+// withoutRecord returns those posts (contributions, as stored beside keys) that the entity's record doesn't have. It
+// raises each post's revision to that of the record, at which the post can be removed. A contribution that is written
+// meanwhile has a still higher revision, and stays.
 func (t *Target) withoutRecord(ctx context.Context, posts []post) (without []post, err error) {
 	if len(posts) == 0 {
 		return nil, nil
@@ -213,7 +216,7 @@ func (t *Target) withoutRecord(ctx context.Context, posts []post) (without []pos
 	return without, nil
 }
 
-// recallPosts removes the posts that the records don't have.
+// recallPosts removes those posts (contributions, as stored beside keys) that the entity's record doesn't have.
 func (t *Target) recallPosts(ctx context.Context, posts []post) error {
 	posts, err := t.withoutRecord(ctx, posts)
 	if err != nil || len(posts) == 0 {
@@ -232,7 +235,7 @@ func (t *Target) recallPosts(ctx context.Context, posts []post) error {
 	return classify(err, "taking back contributions that no record has")
 }
 
-// has reports whether the entity contributes to a view's key, or is about to.
+// has reports whether the record says that the entity contributes to the key, or lists a pending change of the key.
 func (r *record) has(k viewKey) (bool, error) {
 	if slices.ContainsFunc(r.pending, func(p pending) bool { return p.id == k.id && p.key == k.key }) {
 		return true, nil

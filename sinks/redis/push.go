@@ -74,7 +74,7 @@ func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity)
 	}
 	done := func(pending) bool { return true }
 	err = s.pushAll(ctx, b, entities, func(p *pending) bool { return !own(p) }, again)
-	if errors.Is(err, noPermission) { // at another view's key, whose change stays pending: that view's target fails
+	if errors.Is(err, noPermission) { // at another target's key: its change stays pending, and that target fails
 		done, err = func(p pending) bool { return own(&p) }, nil
 	}
 	if err != nil {
@@ -130,8 +130,8 @@ func (s *Sink) swapRecords(ctx context.Context, b *batch, entities []*entity, ag
 	return nil
 }
 
-// pushAll writes the pending changes for which the function `some` returns true to their keys: first the changes that
-// add something, then the changes that remove everything.
+// pushAll makes those pending changes of keys for which the function `some` returns true. First come the changes that
+// add something, then those that remove all that the entity contributes to the key.
 func (s *Sink) pushAll(
 	ctx context.Context, b *batch, entities []*entity, some func(*pending) bool, again map[*entity]bool,
 ) error {

@@ -187,7 +187,7 @@ func (s *Sink) parse(ctx context.Context, a *arena, stored, entity string) (*rec
 	return a.parseRecord(stored, entity, &s.layouts)
 }
 
-// proposals remembers layouts that a target has met, and that its registry lacks. It is safe for concurrent use.
+// proposals remembers layouts that a target's records need, and that its registry lacks. It is safe for concurrent use.
 type proposals struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -197,9 +197,9 @@ type proposals struct {
 // maxProposals is about the greatest number of layouts that are remembered.
 const maxProposals = 1000
 
-// met notes the layouts of a batch's records, and returns those to register: the ones that were met before. Each change
-// of the registry makes other batches be decided again. So met returns layouts only once a second, or ten times in a
-// row after a pause.
+// met notes unregistered layouts that a batch's records need. It returns those to register, which are the ones that it
+// was given before. Each change of the registry forces other batches to be decided again. So met returns layouts only
+// once a second, or ten times in a row after a pause.
 func (p *proposals) met(layouts []string, now time.Time) (twice []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -57,7 +57,8 @@ func slotTag(slot uint16) string {
 	}
 }
 
-// markTags returns the tags of the marks' copies. Finding them takes some 100,000 hashes.
+// markTags returns the hash tags that spread the copies of a mark over the slots. Finding them takes some 100,000
+// hashes.
 var markTags = sync.OnceValue(func() []string { return spreadTags(copies) })
 
 // spreadTags returns n texts that hash to slots at equal distances.

@@ -143,7 +143,7 @@ func (s *search) at(ctx context.Context, c candidate) (strays []replicator.Stray
 	}
 }
 
-// member completes a candidate that is a member. In a set of keys, the member itself is the entity.
+// member sets the entities of a candidate that is a member. In a set of entities' keys, that is the member itself.
 func (s *search) member(c candidate) candidate {
 	if s.k.kind == kindSet {
 		c.entities = []string{c.member}
@@ -223,8 +223,8 @@ type probe struct {
 	key     string
 	kind    byte
 	held    redis.Cmder
-	claimed []redis.Cmder // questions whether the candidate is claimed, or queries of records
-	records []string      // the keys of the records, if claimed queries records
+	claimed []redis.Cmder // queries that tell whether a cell claims the candidate; for some kinds, they read records
+	records []string      // the keys of the records that the queries in claimed read, if they do
 }
 
 func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe {
@@ -353,8 +353,8 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 	return removed + mended, classify(err, "putting the sums right")
 }
 
-// placeOf encodes an orphan's place for Tidy: a key, a member in it ("": none), the entity whose post is the orphan,
-// and ofSum for a wrong sum.
+// placeOf encodes where an orphan is, for Tidy. The parts are the key; the member, or ""; the entity, if the orphan is
+// its contribution as stored beside the key (a post), or ""; and ofSum, if a sum is wrong.
 func placeOf(parts ...string) string {
 	var at []byte
 	for _, part := range parts {

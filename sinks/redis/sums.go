@@ -32,7 +32,8 @@ import (
 //go:embed sums.lua
 var sumsSource string
 
-// The keys of a running audit: its name, and records as they were when it began.
+// The sink's own keys during an audit. checkKey has the audit's name, beforeKey the records as they were when it began,
+// if they were replaced since.
 const (
 	checkKey  = prefix + "checking"
 	beforeKey = prefix + "before"
@@ -260,7 +261,8 @@ func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt,
 	return differ, s.to, nil
 }
 
-// addShown includes the sums of the keys that the view shows, because there may be no record of them.
+// addShown makes s also compare the sums of all existing keys of the view, because some may have no contribution in any
+// record.
 func (s *sums) addShown(ctx context.Context) error {
 	if s.sink.names == nil || s.sink.names.Begins(s.k.view) == "" {
 		return nil
@@ -284,7 +286,7 @@ func (s *sums) addShown(ctx context.Context) error {
 	}
 }
 
-// addMembers includes the sums that are stored beside a key.
+// addMembers makes s also compare the sums that are stored beside a key.
 func (s *sums) addMembers(ctx context.Context, key string) error {
 	if s.k.kind == kindCounter {
 		s.at(sumAt{key: key})

@@ -26,8 +26,8 @@ const (
 	callBytes    = 1 << 20
 )
 
-// writing makes a call of the script that applies decisions. A key is a pointer, because converting a string to `any`
-// copies it to the heap.
+// writing makes a call of the script that applies decisions. keys has pointers to strings, because converting a string
+// to `any` copies it to the heap.
 type writing struct {
 	entities []*entity
 	keys     []any
@@ -35,7 +35,7 @@ type writing struct {
 	nonces   []byte
 	shapes   map[string]int // the number of each shape, from 1 on; a shape is the common part of many entities' changes
 	numbers  []int          // by entity: the number of its shape
-	text     []byte         // memory of the method shape, for reuse
+	text     []byte         // the buffer of the method shape, for reuse
 	common   list           // the shapes, as the script takes them
 }
 
@@ -133,7 +133,7 @@ func (w *writing) take(a *arena, entities []*entity) {
 // noNonce is the nonce of a record that doesn't exist.
 const noNonce = "\x00\x00\x00\x00\x00\x00\x00\x00"
 
-// add adds the keys of an entity's changes, and their individual arguments.
+// add adds the keys of an entity's changes, and those of their arguments that are not part of the shape.
 func (w *writing) add(changes []change) {
 	for i := range changes {
 		ch := &changes[i]
@@ -149,8 +149,8 @@ func (w *writing) add(changes []change) {
 	}
 }
 
-// common reports whether many entities' changes have the same argument: a field's name, but not its value; that a
-// member is added to a set, but not which one.
+// common reports whether many entities' changes share an argument. They share a hash's field names but not the values,
+// and whether a set's member is added or removed but not the member.
 func (ch *change) common(arg int) bool {
 	switch ch.kind {
 	case kindHash:
@@ -161,10 +161,12 @@ func (ch *change) common(arg int) bool {
 	return false
 }
 
-// shape returns the number of the shape of a plan's changes.
+// shape returns the number of the shape of a plan's changes, which is what other entities' changes may have in common
+// with them. It adds the shape if it is new.
 func (w *writing) shape(p *plan) int {
 	w.text = w.text[:0]
-	hash := true // no strict hash so far; the script checks the key's type first for every strict hash but the first
+	// hash reports that no strict change of a hash came yet. For later ones, the script checks the key's type first.
+	hash := true
 	for i := range p.changes {
 		ch := &p.changes[i]
 		how := byte(0)
@@ -193,7 +195,7 @@ func (w *writing) shape(p *plan) int {
 	return n
 }
 
-// describe adds the shape that w.text encodes.
+// describe adds the shape that w.text encodes to w.common, in the form that the script takes.
 func (w *writing) describe(changes []change) {
 	in := wire.NewReader(string(w.text))
 	w.common.addNumber(len(changes))
@@ -213,7 +215,7 @@ func (w *writing) describe(changes []change) {
 	}
 }
 
-// How a change is made: see apply.lua.
+// Bits that say how a change is made: see apply.lua.
 const (
 	mustSucceed = 1 << iota
 	isLookedAt
@@ -226,8 +228,9 @@ func (w *writing) call(a *arena, registry string) call {
 	return append(append(c, w.keys...), registryKey, w.args.end(), registry)
 }
 
-// results finds the entities of a call that were not applied, and the keys of another type. behind reports that the
-// registry has changed since the decisions: then no entity was applied.
+// results reads the answer to a call. It adds the entities that were not applied to again, and returns the keys that
+// can't show a contribution. behind reports that the registry has changed since the decisions: then no entity was
+// applied.
 func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) (wrong []wrongKey, behind bool, err error) {
 	undone, err := cmd.Slice()
 	if err != nil {
