@@ -11,9 +11,9 @@ import (
 	"replicator/internal/changelog"
 )
 
-// changes decodes a record into changes of its cell. A record holds the cell's state at its offset: the last put, and
-// the re-read before that put, if there was one. Compaction may have removed the re-read's own record, so changes
-// returns both.
+// changes decodes a record into changes of its cell. A put's record also holds the log position of the last re-read
+// before it. Compaction may have removed that re-read's own record. So for such a put, changes returns two changes: the
+// re-read and the put.
 func (r *Reader) changes(d *changelog.Decoder, in *kgo.Record) ([]*replicator.Change, error) {
 	record, err := d.Decode(in)
 	if errors.Is(err, changelog.ErrNotOurs) {

@@ -104,7 +104,7 @@ func told(tell func([]Partition)) func(context.Context, *kgo.Client, map[string]
 	}
 }
 
-// Leave leaves the group. Before that, it calls Revoked for all partitions.
+// Leave leaves the group. Before that, it calls Revoked for all of this member's partitions.
 func (g *Group) Leave() {
 	g.client.CloseWithin(leaveTime)
 	g.turn <- struct{}{} // wait for a pending commit whose caller no longer waits
@@ -172,8 +172,8 @@ func (c *Cluster) ask(ctx context.Context, group string) (kadm.DescribedGroups, 
 }
 
 // Commit commits a partition's offset to the group, for monitoring tools. Only the sink's marks decide where reading
-// continues, so Commit gives up after commitTime. Partitions commit one at a time. The client would also queue commits,
-// but in its queue each commit waits for all commits before it.
+// continues, so Commit gives up after commitTime. Commits run one at a time, and Commit can also give up while it waits
+// for its turn. The client would also queue commits, but in its queue each commit waits for all commits before it.
 func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position) error {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()

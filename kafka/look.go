@@ -61,7 +61,7 @@ type lookup struct {
 	filling bool                // whether the publisher is still filling the topic
 }
 
-// firstPlace is the lowest Order that an origin can have.
+// firstPlace is the lowest possible Order in an origin's log.
 const firstPlace = 1
 
 // mayCome reports whether a cell may lack a record only because the publisher has not published the cell yet.
@@ -78,7 +78,7 @@ func (l *lookup) enter(in *kgo.Record) error {
 		return err
 	}
 	changes, err := l.reader.changes(&l.decoder, in)
-	for _, c := range changes { // the last change of a cell is its state
+	for _, c := range changes { // the last change sets the cell's state
 		l.found(c)
 	}
 	return err

@@ -29,7 +29,7 @@ type token struct {
 	Time int64 `json:"time,omitempty"`
 }
 
-// mark is the origin's position up to which everything was read; zero before the first mark.
+// mark says up to which position the publisher has read the origin. It is zero before the publisher's first mark.
 type mark struct {
 	Source string `json:"source,omitempty"` // the origin: the shard's name
 	replicator.Position
@@ -81,10 +81,10 @@ func Describe(text string) (shown string, ok bool) {
 	return place(t.Topic, t.Partition, t.Offset), true
 }
 
-// Fence makes a fence for Reader.Includes. at is a position in the log of an origin, and shard is the origin's name (""
-// without shards). A position whose Order is below since never includes the fence: a FILE:POS belongs to the server
-// that the publisher reads now, and all Orders from earlier servers are lower. A partition's position, as Describe
-// formats it, is a fence, too.
+// Fence makes a fence for Reader.Includes. The parameter `at` is a position in an origin's log, and `shard` is the
+// origin's name ("" without shards). `since` is the lowest Order of a position that can include the fence: a FILE:POS
+// belongs to the server that the publisher reads now, and all Orders from earlier servers are lower. A partition's
+// position, as Describe formats it, is also a fence.
 func Fence(shard string, since int64, at string) string {
 	if shard != "" {
 		at += ofShard + shard
@@ -104,11 +104,11 @@ func IsPlace(text string) bool {
 	return i > 0 && ok && notPartition == nil && notOffset == nil
 }
 
-// Separators that neither positions nor names contain.
+// Separators between the parts of a fence. Neither positions nor names contain them.
 const (
 	inTopic    = " in topic "    // followed by the topic's id
 	ofShard    = " of shard "    // followed by the origin's name
-	sinceOrder = " since order " // followed by the lowest order, as Fence's since
+	sinceOrder = " since order " // followed by the lowest Order that can include the fence
 )
 
 // Covers reports whether a position of a MySQL or MariaDB source, given by its Token, includes a fence: a GTID set, or

@@ -27,12 +27,13 @@ type Reader struct {
 	decoder changelog.Decoder // only Read's goroutine uses it
 
 	mu      sync.Mutex
-	history []moment  // the known moments by offset; the first is at or before the last Position's offset
+	history []moment  // by offset; Position removes the moments that are no longer needed
 	latest  int64     // the partition's end when Latest last requested it
 	asked   time.Time // when Latest last requested the end
 
-	// complete is when everything was last read, or when reading began at the first record. For delete.retention.ms
-	// after that, Kafka keeps the tombstone of every cell that was deleted since. Zero: not known.
+	// complete is the latest time of which we know that everything written before was read, or when reading began at
+	// the first record. Until delete.retention.ms later, Kafka keeps the tombstones of all cells that were deleted
+	// since. Zero: not known.
 	complete time.Time
 }
 
@@ -146,7 +147,7 @@ func (r *Reader) record(ctx context.Context, h replicator.Handler, in *kgo.Recor
 	return committed, nil
 }
 
-// note adds a moment, with the last known mark.
+// note adds a moment to the history, with the last known mark.
 func (r *Reader) note(m moment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,7 +182,7 @@ func twoOrigins(topic, one, other string) error {
 		changelog.Origin(one), changelog.Origin(other)))
 }
 
-// enter adds a moment. It replaces the last moment if that has the same offset. r.mu is held.
+// enter adds a moment to the history. It replaces the last moment if that has the same offset. r.mu is held.
 func (r *Reader) enter(m moment) {
 	if n := len(r.history); r.history[n-1].offset == m.offset {
 		r.history[n-1] = m
@@ -191,8 +192,8 @@ func (r *Reader) enter(m moment) {
 }
 
 // Position implements replicator.Reader. If order is the end of the partition, the position's Time is when that end was
-// requested, because everything before it was read. Before the end, a record's time does not say when the record was
-// read: a fill from an old topic reads old records now.
+// requested, because everything before it was read. Otherwise it is the time of the last record before order, or
+// r.complete if that is later: a fill from an old topic reads old records now.
 func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -174,7 +174,7 @@ func (c *Cluster) consume(topic string, partition int32, from int64) (*kafkaclie
 	options := append(slices.Clip(c.options),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(),                    // the last record may be a control record, which shows the end
+		kgo.KeepControlRecords(),                    // the last record before the end may be a control record
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // if the offset is out of range, fail
 		kgo.FetchMaxWait(500*time.Millisecond),
 		kgo.FetchMaxPartitionBytes(fetchBytes),

@@ -134,8 +134,8 @@ func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {
 	return nil
 }
 
-// rightful returns the index of found that the view's alias should show. This is the view's generation or, until that
-// is filled, the previous one. It returns "" if found has neither.
+// rightful returns the index, among those that the view's alias leads to, that the alias should show. This is the
+// view's generation or, until that is filled, the previous one. It returns "" if the alias leads to neither.
 func (k *keeper) rightful(found map[string]indexInfo) (right string) {
 	own := k.generation.index
 	if _, ok := found[own]; ok && k.generation.shown && k.view.Shadows == "" {

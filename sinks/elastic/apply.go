@@ -101,7 +101,7 @@ func (t *Target) gather(ops []replicator.Op) *batch {
 	return b
 }
 
-// round takes each document one step further and returns the documents that are not finished.
+// round reads (if necessary), judges and writes each document once. It returns the documents that need another round.
 func (b *batch) round(ctx context.Context, pending []*document) (left []*document, err error) {
 	delay := time.Duration(0)
 	err = b.target.sink.client.inParts(pending, func(part []*document) error {
@@ -197,7 +197,7 @@ func (b *batch) decide(d *document) error {
 				made.Shown, made.Dead, made.Waits = false, true, true
 			}
 			if !d.keeper.merged {
-				next = next[:0] // the document has one cell
+				next = next[:0] // the document has only one cell, so drop any other
 			}
 			next = next.with(&made)
 			if heir >= 0 {
@@ -207,7 +207,7 @@ func (b *batch) decide(d *document) error {
 				next = next.with(&shown)
 			}
 		case state != old.State:
-			if !d.whole { // the document is written again unchanged, which needs its fields
+			if !d.whole { // to write the new state, the whole document is needed
 				d.whole = true
 				d.forget()
 				return nil
@@ -238,7 +238,8 @@ func (b *batch) decide(d *document) error {
 	return nil
 }
 
-// fellows returns what a document holds about the same cell at other sources, and the slots that hold it.
+// fellows returns what a document holds about the same cell at each source to which its entity may move. slots are the
+// document's slots for these sources, in the same order.
 func (t *Target) fellows(stands contents, own *slot) (fellows []judge.Fellow, slots []*slot) {
 	if len(t.nearby) == 0 {
 		return nil, nil
@@ -259,7 +260,7 @@ func (t *Target) fellows(stands contents, own *slot) (fellows []judge.Fellow, sl
 // forget marks the document as unknown, so that it is read again.
 func (d *document) forget() {
 	d.known, d.remembered, d.exists, d.source, d.read, d.next = false, false, false, nil, nil, nil
-	clear(d.refused) // refusals of other cells may no longer hold; those of the batch's own cells will recur
+	clear(d.refused) // the other cells may have changed; a write of the same value will be refused again
 }
 
 // outcome returns the result of each op.

@@ -43,7 +43,7 @@ type document struct {
 	known      bool // we know or assume whether the document exists
 	remembered bool // the document was not read: what is known of it comes from this target's last write
 	exists     bool
-	seq, term  int64 // the condition for the next write, or the result of the last one
+	seq, term  int64 // _seq_no and _primary_term of the last read or write; the next write requires them
 	source     []byte
 	read       contents         // the cells that the document has, as read or remembered
 	next       contents         // the cells that the document is to have; nil: nothing is to be written
@@ -101,7 +101,7 @@ func (c *client) readEach(ctx context.Context, documents []*document) error {
 // needsWhole reports whether the document must be read whole.
 func (d *document) needsWhole() bool { return d.whole || d.keeper == nil || !d.keeper.sizes.large() }
 
-// inParts calls deal with parts of documents, each small enough to be read at once.
+// inParts splits documents into parts that can each be read at once, and calls `deal` with each part.
 func (c *client) inParts(documents []*document, deal func(part []*document) error) error {
 	for len(documents) > 0 {
 		n := c.part(documents)

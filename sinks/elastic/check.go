@@ -52,7 +52,8 @@ func entering(err error) string {
 	return "start Elasticsearch or OpenSearch, or check addresses"
 }
 
-// version asks a node for its version. Servers without GET / (a test distribution) report it in another request.
+// version asks a node for its version. A server that doesn't answer GET / (a distribution for tests) is asked in
+// another way.
 func (s *Sink) version(ctx context.Context) (string, error) {
 	var said info
 	err := s.client.call(ctx, esapi.InfoRequest{}, &said)

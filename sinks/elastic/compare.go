@@ -53,9 +53,10 @@ func (b *batch) dead(c *change, known judge.Known) replicator.Difference {
 	return replicator.Difference{Op: c.op, View: v.View, Kind: replicator.Dead, States: []replicator.State{known.State}, Err: why}
 }
 
-// compare returns where a document differs from what its changes require. The changes must include all of the source's
-// cells. compare accepts other sources' contributions as the document states them, because a verify of each source
-// compares that source's own. The differences include the changes that are dead letters.
+// compare compares a document with what its changes require. The changes must include all of the source's cells in the
+// document. compare takes the contributions of other sources as the document has them, because each source's verify
+// compares its own. If the document is wrong, that is the only difference returned. Otherwise there is one difference
+// for each change that is a dead letter.
 func (b *batch) compare(d *document) (differences []replicator.Difference, err error) {
 	k := d.keeper
 	stands := d.contents()
@@ -69,7 +70,7 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 		if err := judge.Claimed(b.ops[c.op], fellows); err != nil {
 			c.bad, w.Dead = err, true
 		}
-		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) { // without another reason, the index refused the value
+		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) { // not w.Dead: the index refused the value
 			w.Shown = false
 			differences = append(differences, b.dead(c, known))
 		}
@@ -137,8 +138,8 @@ func (t *Target) lingers(k *keeper, stands, wanted contents) bool {
 	})
 }
 
-// remembers reports whether a document's state lists the cells that it shows and their contributions. Otherwise the
-// document would not change when a cell is deleted, or would show wrong fields after a cell changes.
+// remembers reports whether a document's state lists each cell that the document should show, with its contribution.
+// Otherwise the document would not change when a cell is deleted, or would show wrong fields after a cell changes.
 func (t *Target) remembers(stands, wanted contents) bool {
 	return !slices.ContainsFunc(wanted, func(w *slot) bool {
 		if !w.Shown {

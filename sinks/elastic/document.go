@@ -32,11 +32,11 @@ type keeper struct {
 	place      int // the view's index in Target.views
 	alias      string
 	generation *generation
-	// gate is the alias that the view's writes go to, and the horizon that they are judged by.
+	// gate holds the alias that the view's writes go to, and the horizon that they are judged by (see type gate).
 	gate       atomic.Pointer[gate]
 	moved      int64    // the horizon for which the gate was last replaced
 	forgets    int64    // cells may be forgotten up to this horizon: no pending write was judged by a lower horizon
-	merged     bool     // several cells may share a document; so documents also keep the fields of each cell
+	merged     bool     // several cells may share a document; its state then also holds the fields of each cell
 	names      [][]byte // the fields' names, quoted, with a colon
 	documentID func(*replicator.View, replicator.Cell) (string, string, error)
 	sizes      sizes
@@ -77,7 +77,7 @@ type slot struct {
 	name string // slotName of the cell
 	key  replicator.Key
 	judge.Known
-	barren bool     // the cell waits for another source's cell, and its contribution can't be stored
+	barren bool     // the cell waits until another source's row is deleted, and its contribution can't be stored
 	fields [][]byte // JSON texts in the order of the view's fields; nil for a missing field
 }
 
@@ -174,7 +174,7 @@ type storedSlot struct {
 	Dead    bool                       `json:"d"`
 	Waits   bool                       `json:"w"`
 	Barren  bool                       `json:"b"`
-	Fields  map[string]json.RawMessage `json:"f"` // in merged documents: the contribution, also of a waiting cell
+	Fields  map[string]json.RawMessage `json:"f"` // in merged documents: the contribution, even while the cell waits
 }
 
 // contents returns the cells of a document that was read. A document that does not exist has no cells.
@@ -229,7 +229,8 @@ func readState(source []byte) (state storedState, err error) {
 	return doc.State, err
 }
 
-// complete sets the fields of a document's only cell from the document, which is about to be written again unchanged.
+// complete reads the fields of a cell from the document that holds only this cell. They are needed to write the
+// document again with a new state and unchanged fields.
 func (k *keeper) complete(s *slot, source []byte) error {
 	if k.merged || !s.Shown || s.fields != nil {
 		return nil

@@ -178,7 +178,7 @@ func (s *Sink) ours(ctx context.Context) (all []*generation, unreadable []replic
 	}
 	for _, v := range s.config.Views {
 		some, err := s.own(ctx, v)
-		if err = ofView(v, err); replicator.IsOfViews(err) { // not inView, because the mark has the view's name
+		if err = ofView(v, err); replicator.IsOfViews(err) { // inView would repeat the name in the Mark
 			unreadable = append(unreadable, replicator.Mark{View: v.Name, Err: err})
 		} else if err != nil {
 			return nil, nil, err
@@ -221,8 +221,8 @@ func (s *Sink) Sources(ctx context.Context) (sources []string, err error) {
 	return slices.Collect(maps.Keys(known)), err
 }
 
-// eachRegistry calls do with the registry of each view, or with the error of reading it. It also returns marks with the
-// errors of views whose indexes can't be listed.
+// eachRegistry calls do with the registry of each view, or with the error of reading it. For each view whose indexes
+// can't be listed, it returns a Mark with the error.
 func (s *Sink) eachRegistry(ctx context.Context, do func(*generation, registry, error)) ([]replicator.Mark, error) {
 	all, unreadable, err := s.ours(ctx)
 	if err != nil {

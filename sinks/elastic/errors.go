@@ -24,7 +24,7 @@ type failure struct {
 type reason struct {
 	Type   string  `json:"type"`
 	Reason string  `json:"reason"`
-	Index  string  `json:"index"` // the index at fault; "" if there is none
+	Index  string  `json:"index"` // the index that the error concerns; "" if there is none
 	Cause  *reason `json:"caused_by"`
 }
 

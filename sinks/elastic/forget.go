@@ -55,8 +55,8 @@ func onlyHidden() object {
 }
 
 // raiseHorizons raises the horizons of the views that are filled, and replaces the gates. A view's horizon never passes
-// its mark. Each session replaces each gate at least once, because the process that raised the horizon may have died
-// before it replaced the gate.
+// its mark. Each Target replaces each gate at least once, because an earlier process may have died after it raised the
+// horizon and before it replaced the gate.
 func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	registries, err := t.update(ctx, func(view int, r registry) error {
 		m, ok := r[t.source]
@@ -97,7 +97,7 @@ func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found r
 		_, may, gone := t.forgettable(k, k.parse(h.Source))
 		if found.Remembered += gone - may; may > 0 {
 			d := k.document(h.ID, h.Routing)
-			if d.whole = k.merged; !k.merged { // the state decides, which the search has read
+			if d.whole = k.merged; !k.merged { // the state is enough, and the search has read it
 				d.known, d.exists, d.seq, d.term, d.source = true, true, h.Seq, h.Term, h.Source
 			}
 			documents = append(documents, d)
@@ -123,7 +123,7 @@ func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (fou
 	of := map[*document]int{}
 	for _, d := range part {
 		left, may, _ := t.forgettable(k, d.contents())
-		if may == 0 || len(left) > 0 && !k.merged { // the document's other cells are leftovers of another definition
+		if may == 0 || len(left) > 0 && !k.merged { // not merged: a second cell is left from another definition
 			continue
 		}
 		k.sort(left)

@@ -24,8 +24,8 @@ type gate struct {
 	horizon int64 // horizon of the target's source; never falls
 }
 
-// goesOnIn sets the generation (the index) that a view is written to. Target.register sets the gate's horizon
-// afterwards.
+// goesOnIn sets the generation (the index) that the view is written to, and a gate without a horizon. Target.register
+// sets the horizon afterwards.
 func (k *keeper) goesOnIn(g *generation) {
 	k.generation = g
 	k.gate.Store(&gate{alias: g.write})
@@ -97,9 +97,9 @@ func (t *Target) moveGate(ctx context.Context, k *keeper, horizon int64) error {
 	case isMissing(err):
 		return gone(was.alias)
 	case err != nil:
-		return fmt.Errorf("giving index %s another alias to write to: %w", g.index, err)
+		return fmt.Errorf("replacing the write alias of index %s: %w", g.index, err)
 	case !answer.Acknowledged: // a node may still use the old alias
-		return fmt.Errorf("giving index %s another alias to write to: not all nodes have acknowledged it", g.index)
+		return fmt.Errorf("replacing the write alias of index %s: not all nodes have acknowledged it", g.index)
 	}
 	k.gate.CompareAndSwap(was, next)
 	return nil

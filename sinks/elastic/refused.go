@@ -38,7 +38,7 @@ func (d *document) refuse() (wait time.Duration, err error) {
 	case f.isTemporary() && d.tries < maxTries:
 		d.tries++
 		return backoff(d.tries), nil
-	case f.isClosed(), f.lacksPipeline(): // not the document's fault
+	case f.isClosed(), f.lacksPipeline(): // the index is at fault, not the document
 	case f.Status == http.StatusBadRequest || f.Status == http.StatusRequestEntityTooLarge:
 		return 0, d.blame(f)
 	}

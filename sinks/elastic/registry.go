@@ -24,7 +24,7 @@ const registryID = "replicator:marks"
 // registry is the content of the marks' document: the view's mark for each source.
 type registry map[string]registered
 
-// registered is one source's part of a view.
+// registered is a registry's entry for one source: its mark, the fingerprint of its definition, and its horizon.
 type registered struct {
 	replicator.StoredStanding
 	Fingerprint string `json:"fingerprint,omitempty"` // set if it differs from the index's (see generation.belongs)
@@ -104,8 +104,9 @@ func (r registry) render() ([]byte, error) {
 // errAgain means that other replicators changed the marks in every round.
 var errAgain = errors.New("other replicators keep changing the same marks")
 
-// update changes the marks of all kept views, each on the condition that no other process changed them in between. It
-// may call change several times for the same view, also with marks that an earlier call has changed.
+// update reads the registry of each kept view, lets `change` edit it, and writes it if no other process has written it
+// meanwhile. If another process has, update starts over with all views. So `change` may be called again for a view
+// whose marks it has already changed.
 func (t *Target) update(ctx context.Context, change func(view int, r registry) error) ([]registry, error) {
 	tries := 0
 	for range maxRounds {

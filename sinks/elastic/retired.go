@@ -79,7 +79,7 @@ func (s *Sink) removeRetired(ctx context.Context) {
 	}
 }
 
-// removeTime limits how long Close takes to remove retired indexes, after the time that they must stay.
+// removeTime limits the time for Close to remove the retired indexes, not counting the wait until they may be removed.
 const removeTime = 5 * time.Second
 
 // awaitRetired waits until the retired indexes may be removed, and removes them.

@@ -16,7 +16,7 @@ type scanner struct {
 
 func newScanner(text []byte) scanner { return scanner{Scanner: jsonscan.Scanner{Data: text}} }
 
-// object calls member for each member of an object. member must read the value.
+// object reads a JSON object. It calls the function `member` for each member's name, and that function reads the value.
 func (s *scanner) object(member func(name []byte)) {
 	for more := s.opens('{'); more; more = s.goesOn('}') {
 		name, err := s.Name()
@@ -26,7 +26,7 @@ func (s *scanner) object(member func(name []byte)) {
 	}
 }
 
-// array calls element for each element of an array. element must read the element.
+// array reads a JSON array. It calls the function `element` for each element, and that function reads the element.
 func (s *scanner) array(element func()) {
 	for more := s.opens('['); more; more = s.goesOn(']') {
 		element()

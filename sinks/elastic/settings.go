@@ -9,8 +9,8 @@ import (
 	"replicator/config"
 )
 
-// Settings are a view's settings that only Elasticsearch sinks have. The names and order of its JSON are part of
-// fingerprints, so they never change.
+// Settings are a view's settings that only Elasticsearch sinks have. The names and the order of its JSON members are
+// part of fingerprints, so they never change.
 type Settings struct {
 	Index         string `json:"index,omitempty"`    // the name of the alias
 	Mapping       string `json:"mapping,omitempty"`  // the contents of mapping_file
@@ -85,7 +85,7 @@ func readView(s *config.ViewSection) config.Target {
 	s.Covers("id", v.Key)
 	target := config.Target{Key: "index"}
 	if at, _ := s.Sink.Settings.(Connection); index != "" {
-		for _, address := range at.Addresses { // two sinks with an address in common then have a place in common
+		for _, address := range at.Addresses { // a second sink with one of the addresses can't use the same index
 			target.Places = append(target.Places, address+"\x00"+index)
 		}
 	}

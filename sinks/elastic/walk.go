@@ -70,7 +70,7 @@ func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([
 }
 
 // walk pages through the documents that a query finds, and returns those of their cells that are wanted. It requests
-// only the state, without contributions, because the version tells whether a cell contributes.
+// only the state, without contributions, because a deleted cell is known by its version.
 func (t *Target) walk(
 	ctx context.Context, view int, query object, after string, limit int, wanted func(s *slot, all contents) bool,
 ) ([]replicator.Cell, string, error) {

@@ -40,7 +40,7 @@ func (k *keeper) relinquish(ctx context.Context) error {
 	}
 }
 
-// takenBack limits the cells that one transaction deletes.
+// takenBack is the maximum number of cells that Relinquish deletes in one transaction.
 const takenBack = 1000
 
 // unfed walks the table from a key on, and makes records that delete the cells that don't feed the view. It also
@@ -74,7 +74,8 @@ func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err er
 }
 
 // former returns the highest position of a source in the marks of a topic's first partition, or the zero position.
-// These marks stay even if a view is forgotten or the marks topic is lost. Readers may have reached that position.
+// These marks stay even if a view is forgotten or the marks topic is lost. Marks reports the position for a view
+// without a mark, because readers of the topic may have reached it.
 func (s *Sink) former(ctx context.Context, t *topic, source string) (last replicator.Position, err error) {
 	ends, err := s.ends(ctx, t.name)
 	if err != nil {

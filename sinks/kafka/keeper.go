@@ -27,11 +27,11 @@ type keeper struct {
 
 	mu        sync.Mutex
 	producer  *kgo.Client
-	table     *changelog.Table
-	mark      *changelog.Mark // the last mark written
-	marksRead int64           // the offset up to which the marks topic was read
-	broken    error           // why the keeper can't write any more, such as a transaction whose outcome is unknown
-	looks     bool            // the keeper only reads, and another publisher may write the view
+	table     *changelog.Table // the newest record of each cell, on disk
+	mark      *changelog.Mark  // the last mark written
+	marksRead int64            // the offset up to which the marks topic was read
+	broken    error            // why the keeper can't write any more, such as a transaction whose outcome is unknown
+	looks     bool             // the keeper only reads, and another publisher may write the view
 
 	waiting queue // requests for the next transaction
 }
@@ -68,7 +68,7 @@ func (q *queue) take() []*request {
 // then, readers of committed records wait at that transaction.
 const transactionTimeout = 30 * time.Second
 
-// open takes the view over, and reads the records that the table lacks.
+// open takes the view over from any other publisher, and reads the topic's records that k.table lacks.
 func (k *keeper) open(ctx context.Context) error {
 	k.makeTable()
 	if err := k.takeOver(ctx); err != nil {
@@ -106,8 +106,8 @@ func (k *keeper) follow(ctx context.Context) error {
 	return k.catchUp(ctx)
 }
 
-// catchUp reads the committed records that the table lacks. Like allMarks, it waits a moment for transactions that are
-// just ending.
+// catchUp reads the topic's committed records that k.table lacks. Like allMarks, it waits a moment for transactions
+// that are just ending.
 func (k *keeper) catchUp(ctx context.Context) error {
 	written, err := k.sink.ends(ctx, k.topic.name)
 	if err != nil {
@@ -184,7 +184,7 @@ func (k *keeper) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// restore reads the records that the table lacks, up to an offset in each partition.
+// restore reads the topic's records that k.table lacks, up to the offset in `to` for each partition.
 func (k *keeper) restore(ctx context.Context, to map[int32]int64) error {
 	from := map[int32]int64{}
 	for p := range to {
@@ -203,7 +203,7 @@ func (k *keeper) restore(ctx context.Context, to map[int32]int64) error {
 	return nil
 }
 
-// close ends the producer. The table stays.
+// close closes the producer. It keeps the table, which the next keeper of the view uses.
 func (k *keeper) close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -236,7 +236,7 @@ func (k *keeper) standing() replicator.Standing {
 	return k.mark.Standing
 }
 
-// raise writes a mark, unless the sink already has it.
+// raise writes a mark with the given progress, unless the last mark already has it.
 func (k *keeper) raise(ctx context.Context, at replicator.Standing) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

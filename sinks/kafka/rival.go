@@ -12,8 +12,8 @@ import (
 // published, and the last record of a key for the cell's content. A second view's mark would cover changes that the
 // first view has not written yet. The positions of two sources can't be ordered.
 
-// rival returns a fault if the topic holds a view or source other than of, and nil otherwise. If the topic was deleted
-// and created again, older marks don't count.
+// rival returns a fault if any of the marks belongs to another view or source than those in the parameter `of`, and nil
+// otherwise. Marks from before the topic was deleted and created again don't count.
 func (t *topic) rival(marks map[place]found, of place) *fault {
 	var other *place
 	for at, m := range marks {
@@ -54,7 +54,7 @@ func (k *keeper) alone(marks map[place]found) error {
 		rival.error, rival.fix)), k.view.Name)
 }
 
-// checkMarks returns a fault if a topic holds a view or source other than of.
+// checkMarks reads a topic's marks, and returns a fault if they can't be read or rival finds one.
 func (s *Sink) checkMarks(ctx context.Context, t *topic, of place) *fault {
 	if t.id == "" || t.marks == nil {
 		return nil

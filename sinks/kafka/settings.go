@@ -9,8 +9,8 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Settings are a view's settings that only Kafka sinks have. The names and order of its JSON are part of fingerprints,
-// so they never change.
+// Settings are a view's settings that only Kafka sinks have. The names and the order of its JSON members are part of
+// fingerprints, so they never change.
 type Settings struct {
 	Topic string `json:"topic,omitempty"`
 

@@ -19,7 +19,7 @@ type Target struct {
 	views   []*replicator.View
 	keepers []*keeper // keepers of the views, in the same order
 	marks   *judge.Marks
-	shares  bool // the target shares keepers with the target that publishes the views
+	shares  bool // a keeper also belongs to the target that publishes its view (see Sink.look)
 }
 
 // parts groups the values of ops by view.
@@ -94,7 +94,7 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]repli
 	return versions.Spans(), nil
 }
 
-// lookUp calls each for every key, with the table's entry and what the entry says about the cell.
+// lookUp calls the function `each` once per key, with the table's entry and what the entry says about the cell.
 func (k *keeper) lookUp(ctx context.Context, keys [][]byte,
 	each func(n int, e changelog.Entry, known judge.Known)) error {
 	k.mu.Lock()

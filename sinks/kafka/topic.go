@@ -21,8 +21,8 @@ type topic struct {
 	name       string
 	id         string // "" if the topic does not exist
 	partitions int
-	replicas   int // the fewest replicas of a partition
-	inSync     int // the fewest in-sync replicas of a partition
+	replicas   int // the lowest number of replicas that a partition has
+	inSync     int // the lowest number of in-sync replicas that a partition has
 	compacted  bool
 	policy     string
 	minInSync  string
