@@ -70,7 +70,7 @@ func (f *File) KeepLayouts(_ context.Context, layouts map[string]string) error {
 		err = replaceFile(filepath.Join(f.dir, layoutsName), append(data, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("checkpoint: keeping layouts of tables: %w", err)
+		return fmt.Errorf("checkpoint: saving table layouts: %w", err)
 	}
 	f.layouts = all
 	return nil
@@ -82,7 +82,7 @@ func (f *File) Layout(_ context.Context, digest string) (string, error) {
 	return f.layout(digest), nil
 }
 
-// layout returns a kept layout. The caller holds mu.
+// layout returns the stored layout with a digest; "" if there is none. The caller holds mu.
 func (f *File) layout(digest string) string {
 	for _, l := range f.layouts {
 		if l.Digest == digest {
@@ -96,7 +96,7 @@ func (s *MySQL) KeepLayouts(ctx context.Context, layouts map[string]string) erro
 	if len(layouts) == 0 {
 		return nil
 	}
-	return s.transact(ctx, "keeping layouts of tables", func(ctx context.Context, tx *sql.Tx) error {
+	return s.transact(ctx, "saving table layouts", func(ctx context.Context, tx *sql.Tx) error {
 		added := int64(0)
 		for _, some := range together(slices.Sorted(maps.Keys(layouts)), layouts) {
 			var args []any

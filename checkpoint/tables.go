@@ -133,8 +133,8 @@ const (
 	mostReason = 4 << 10 // most bytes of a letter's reason
 )
 
-// bury saves a letter and returns its place, by which letters are listed. If the letter existed, REPLACE gives it a new
-// place, so that it becomes the newest letter.
+// bury saves a letter and returns its `place`, the AUTO_INCREMENT column in whose order letters are listed. If the
+// letter existed, REPLACE gives it a new place, so that it becomes the newest letter.
 func (t tables) bury(ctx context.Context, db queryer, id letterID, d replicator.DeadLetter) (int64, error) {
 	reason, raw := strings.ToValidUTF8(d.Reason[:min(len(d.Reason), mostReason)], "�"), d.Raw
 	if len(raw) > leastPacket/2 {
@@ -188,7 +188,8 @@ func list(
 	}
 }
 
-// page reads the page of letters that follows a place (after). It also returns the place of the page's last letter.
+// page reads letters whose `place` (the table's AUTO_INCREMENT column) is above after, at most a page of them. last is
+// the place of the last one.
 func (t tables) page(ctx context.Context, db queryer, view string, after int64) (
 	letters []replicator.DeadLetter, last int64, err error,
 ) {

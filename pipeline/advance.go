@@ -107,8 +107,8 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	applied := s.meter.total() // read before low, so that low includes all counted changes
 	at := s.progress.current().Position
 	if low := s.lanes.low(); low > at.Order || u == saveNow || !s.proved && s.reach.heard.Load() {
-		// Only the log's first events may tell the reader which event proves the start position, so the position is
-		// requested again.
+		// A reader may learn only from the log's first events what proves, at a later start, that the log contains the
+		// start position. So the start position is requested again after these events.
 		at = s.reader.Position(max(low, at.Order))
 		s.proved = true
 		s.progress.moveTo(at)

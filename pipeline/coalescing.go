@@ -23,7 +23,7 @@ const (
 	// gets more changes than the other lanes.
 	busyBatches = 3
 
-	// judged is the number of changes between two decisions.
+	// judged is the number of changes after which coalescing decides again how many may be in flight.
 	judged = 8192
 
 	// worthwhile is the share of changes that must merge, with all memory in use, to justify more in flight.
@@ -42,7 +42,7 @@ func (c *coalescing) took(bytes int64) {
 	c.mean = max(c.mean+(bytes-c.mean)/64, 1)
 }
 
-// bytes is the useful number of bytes in flight.
+// bytes is how many bytes may be in flight now: the whole budget, or less if more would not help.
 func (c *coalescing) bytes() int64 { return min(c.total, c.changes*c.mean) }
 
 // merged records how many changes arrived (of), and how many of these merged with pending changes (n). After enough

@@ -33,7 +33,7 @@ type Config struct {
 
 	Observer replicator.Observer
 	Log      *slog.Logger
-	Lanes    int           // number of lanes; default 2
+	Lanes    int           // number of lanes, which apply changes in parallel; default 2
 	Memory   int64         // most bytes of rows in flight; default 64 MiB
 	Interval time.Duration // time between checkpoints; default 1 s
 	Drain    time.Duration // longest wait for changes in flight, at a stop or when the source fails; default 20 s

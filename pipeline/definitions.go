@@ -37,8 +37,8 @@ func (d *definitions) current(ctx context.Context, views []*replicator.View) ([]
 	return now, nil
 }
 
-// update sets the views' fingerprints to the present definitions of their tables. If the sink or the store has an
-// equivalent fingerprint, update sets that fingerprint.
+// update sets the views' fingerprints, computed from the present definitions of their tables. If the sink or the store
+// has a different fingerprint of the same definition (see replicator.SameDefinition), update sets that one instead.
 func (d *definitions) update(ctx context.Context, views []*replicator.View, known *remembered) error {
 	now, err := d.current(ctx, views)
 	if err != nil {

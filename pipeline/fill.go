@@ -66,8 +66,8 @@ func (f *filler) reachStart(ctx context.Context) error {
 	return nil
 }
 
-// replayed records the progress of a fill from a Changelog, which reads the log up to a position (to). For other
-// sources it does nothing.
+// replayed records how far a fill from a Changelog has come. Such a fill reads the log up to the position to. For other
+// sources, replayed does nothing.
 func (f *filler) replayed(to int64) {
 	tables := slices.Sorted(maps.Keys(f.progress.current().Fill))
 	if low := f.intake.lanes.low(); f.cfg.changelog() != nil && len(tables) > 0 {

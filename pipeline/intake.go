@@ -20,8 +20,8 @@ type intake struct {
 	over      context.Context // done once the lanes no longer apply changes
 }
 
-// add hands a change to its lane when the budget has room for it. It also schedules the lookup of other variants of the
-// change's key.
+// add hands a change to its lane when the budget has room for it. It also schedules the query for other variants of the
+// change's key (see spellings).
 func (in *intake) add(ctx context.Context, c *replicator.Change) error {
 	size := int64(replicator.RowOverhead)
 	if c.Row != nil {

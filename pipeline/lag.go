@@ -152,8 +152,8 @@ func (n *shown) recall(ctx context.Context, cfg *Config) error {
 	return nil
 }
 
-// stamp sets Shown of checkpoints to be saved. If known, that is the time (at) up to which the session shows
-// everything. Otherwise it is the time that was recorded before.
+// stamp sets Shown of checkpoints to be saved. If known is true, it sets at, the time up to which the session shows
+// everything. Otherwise it sets the time that was recorded for each view before.
 func (n *shown) stamp(checkpoints []replicator.Checkpoint, at time.Time, known bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

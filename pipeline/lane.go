@@ -36,7 +36,7 @@ type pending struct {
 	since time.Time       // the commit time of the oldest change; zero for rows of a scan
 	size  int64           // the bytes that the cell's changes took from the budget
 
-	after int64  // the committed log position when the cell became pending: the lane already had the changes up to it
+	after int64  // the committed log position when the cell became pending: the lane had all changes up to there
 	first uint64 // the value of lane.added when the cell became pending, including the cell's first change
 
 	// deleted and deletedAt are set by a change after which the cell must be re-read: a delete of a version that may be
@@ -152,7 +152,7 @@ func (p *pending) mergeFound(f *found) (spare int64) {
 	return spare
 }
 
-// overrules reports whether a put has no effect once the re-read is applied.
+// overrules reports whether a put has no effect once the re-read f is applied.
 func (f *found) overrules(put *replicator.Row) bool {
 	return put.Order <= f.asOf || put.Version < f.version
 }

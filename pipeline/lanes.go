@@ -8,9 +8,9 @@ import (
 	"replicator"
 )
 
-// lanes holds a session's lanes: one for each share of the keys, and two more that query the source. One of those two
-// looks up other variants of keys. The other looks up the cells whose entries contain changed joined rows. The set is
-// complete before any lane runs, and never changes. Each lane has its own mutex.
+// lanes holds a session's lanes. The lanes in shares split the keys among them. Two more lanes query the source: one
+// for other variants of keys, the other for cells whose entries contain changed joined rows. The set is complete before
+// any lane runs, and never changes. Each lane has its own mutex.
 type lanes struct {
 	reach     *reach
 	shares    []*lane
@@ -23,7 +23,7 @@ func (ls *lanes) add(c *replicator.Change, size int64) {
 	ls.shares[c.Cell.Key.Partition()%len(ls.shares)].add(c, size)
 }
 
-// all returns the lanes of the keys and the two that query the source.
+// all returns the lanes in shares and the two that query the source.
 func (ls *lanes) all() []*lane { return append(slices.Clip(ls.shares), ls.spellings, ls.referring) }
 
 // low is the low water: the log position up to which everything has been applied.

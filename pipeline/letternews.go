@@ -48,10 +48,10 @@ func (n *letterNews) add(view, by string, l replicator.DeadLetter) {
 		"column", l.Cell.Column, "position", l.Position, "reason", l.Reason)
 }
 
-// tell logs the number of further letters, for kinds that were last logged at least a minute ago.
+// tell logs how many more letters came of each kind that was last logged at least a minute ago.
 func (n *letterNews) tell() { n.tellThose(tellLettersEach) }
 
-// tellAll logs the number of further letters for all kinds, at a stop.
+// tellAll logs, at a stop, how many more letters came of each kind since it was last logged.
 func (n *letterNews) tellAll() { n.tellThose(0) }
 
 func (n *letterNews) tellThose(least time.Duration) {

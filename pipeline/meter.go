@@ -53,7 +53,7 @@ func (m *meter) tick() {
 	m.at = now
 }
 
-// rate is the i-th view's rate. It is 0 if the last tick is too long ago: then the save that follows each tick hangs.
+// rate is the i-th view's rate. It is 0 if the last tick is too long ago, because the save before each tick hangs.
 func (m *meter) rate(i int) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

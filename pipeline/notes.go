@@ -8,8 +8,9 @@ import (
 	"replicator"
 )
 
-// notes holds what the checkpoints of a run's views contain besides their progress. It outlives sessions. A mutex
-// guards it, and may be locked while the mutex of progress is held.
+// notes holds what a run saves in its views' checkpoints besides progress: which views must be compared with the
+// source, and whether a view's dead letters were compared with the sink. It outlives sessions. A mutex guards it, and
+// may be locked while the mutex of progress is held.
 type notes struct {
 	mu      sync.Mutex
 	swapped map[string]int64 // by view: the log position after which the view must be compared with the source

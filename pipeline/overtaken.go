@@ -28,9 +28,13 @@ const standstill = idleMark + 10*time.Second
 
 // rival is another replicator that reads a different server and has taken over a view.
 type rival struct {
-	told  *replicator.Overtaken // the error that ended the last session, with the lowest mark of the sink's parts
-	mark  replicator.Position   // the rival's mark when it was last read
-	since time.Time             // since when the mark has not moved although it lacks changes; zero: it lacks none
+	// told is the last Overtaken error that ended a session. If the sink has parts, Sink.Marks returns the lowest
+	// mark of all parts, so only told may show the rival's mark.
+	told *replicator.Overtaken
+
+	mark replicator.Position // the rival's mark when it was last read
+	// since when the mark has not moved although it lacks changes of this process's source; zero: it lacks none
+	since time.Time
 }
 
 // register records that the sink has registered the epoch of a position.

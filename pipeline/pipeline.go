@@ -181,7 +181,8 @@ func (p *Pipeline) Swapped() map[string]int64 {
 	return all
 }
 
-// Compared records that a view was compared with the source, and repaired, after the position that Swapped gave.
+// Compared records that a view was compared with the source, and repaired. at is the log position that Swapped returned
+// for the view before the comparison.
 func (p *Pipeline) Compared(view string, at int64) {
 	for _, r := range p.runs.all() {
 		r.notes.compared(view, at)

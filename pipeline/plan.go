@@ -71,8 +71,8 @@ func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map
 	return plan, nil
 }
 
-// lost returns the loss because of which the source's log can't be read from a view's position. It returns nil if the
-// log can be read, or if the obstacle is not a loss. asked caches the results, by position.
+// lost returns why the source's log can't be read from a view's position, if the reason is a loss (ErrLost). It returns
+// nil if the log can be read, or if the reason is a different one. asked caches the results, by position.
 func (p *Pipeline) lost(
 	ctx context.Context, v *replicator.View, c *replicator.Checkpoint, asked map[string]error,
 ) error {

@@ -239,7 +239,8 @@ func (p *planner) goesOnAt(v *replicator.View, known *remembered) (*replicator.C
 	return at, err
 }
 
-// marked reports whether a mark says how far a view is. A view that was opened and never marked has no such mark.
+// marked reports whether a mark says how far a view has come: it has a position and, during a fill, the fill's
+// progress. The mark of a view that was opened and never marked lacks one of them.
 func marked(m *replicator.Mark) bool {
 	return m != nil && !m.Position.IsZero() && (!m.Filling() || len(m.Fill) > 0)
 }
@@ -301,8 +302,9 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 }
 
 // askFormer asks the sink for the marks of sources that are no longer configured. It does so only if there is a new
-// view and the source is a Changelog, because this member's store may not know what another member of the group
-// applied. If the sink has forgotten a source, the source no longer counts, whatever the store says.
+// view and the source is a Changelog. Several processes (a Kafka group) then share the source's logs, and this store
+// may not know what another process applied. If the sink has forgotten a source, the source no longer counts, whatever
+// the store says.
 func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known *remembered) error {
 	sink, ok := p.cfg.Sink.(replicator.Sourced)
 	begins := func(v *replicator.View) bool { c, m := known.of(v.Name); return c == nil && !marked(m) }
@@ -411,7 +413,7 @@ func (p *planner) fill(
 	if err == nil {
 		err = p.replay(ctx, &c.Standing)
 	}
-	return c, remedy.Named(ofPosition(err), viewSet(p.cfg.Views).words()) // the obstacle may concern any of the views
+	return c, remedy.Named(ofPosition(err), viewSet(p.cfg.Views).words()) // any of the views may cause the error
 }
 
 // chooseAgain replaces the beginning of a view that this replicator has never marked, if the sink's marks require a
@@ -481,7 +483,7 @@ func (p *planner) nextEpoch() int64 {
 	}
 }
 
-// sawEpoch records that there was a fill with an epoch.
+// sawEpoch records the epoch of an existing fill, so that nextEpoch returns a higher one.
 func (p *planner) sawEpoch(epoch int64) {
 	for last := p.epoch.Load(); last < epoch && !p.epoch.CompareAndSwap(last, epoch); {
 		last = p.epoch.Load()

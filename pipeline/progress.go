@@ -16,8 +16,10 @@ type progress struct {
 	mu     sync.Mutex
 	marked []replicator.Checkpoint // by view: the last mark, where the next session begins
 	now    replicator.Standing     // progress of all views together, including changes applied since the last mark
-	read   replicator.Position     // the latest applied position, and how far the log was read beyond it; zero: unknown
-	// sink marks ahead of the views: the log must contain them, too, and the next session's epoch is not below theirs
+	// read is the latest applied position. Its Token also says how far the log was read beyond it. Zero: unknown.
+	read replicator.Position
+	// proofs are sink marks ahead of the views' positions. The log must contain them, too, and the next session's epoch
+	// must be at least theirs.
 	proofs []replicator.Position
 	dirty  bool // the fill has moved since the last mark
 }

@@ -27,7 +27,8 @@ type rebuild struct {
 	settleAt  time.Time // when the sink is asked for the swap's outcome again
 }
 
-// within returns the part of a rebuild whose shadows (or, in place, whose views) are among some views.
+// within returns the part of a rebuild that fills any of the given views. A rebuild fills its shadows or, in place, its
+// views.
 func (b *rebuild) within(some viewSet) *rebuild {
 	made := b.shadows
 	if len(made) == 0 {
@@ -165,7 +166,7 @@ func (r *rebuilder) keepForeign(ctx context.Context, sink replicator.Shadower, b
 // different offset. Or it may be in place, because the sink's user lacks a privilege that shadows need. If removing the
 // abandoned shadows also needs that privilege, they stay until the next rebuild that makes shadows.
 func (r *rebuilder) giveUp(ctx context.Context, b *rebuild) error {
-	if len(b.shadows) == 0 { // the rebuild is in place: the views' run keeps trying until they are taken out of it
+	if len(b.shadows) == 0 { // in place: the views' run keeps trying until a new rebuild takes the views out of it
 		r.rebuilds.replace(b)
 		return nil
 	}

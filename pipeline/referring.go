@@ -38,7 +38,7 @@ type referring struct {
 	found atomic.Int64 // cells found for the current batch; 0: there is no batch
 }
 
-// run re-reads referring cells until ctx is done, or until unread is closed and no reference is left. Once stop is
+// run processes references until ctx is done, or until unread is closed and no reference is left. Once stop is
 // done, it leaves the remaining references to the next session.
 func (r *referring) run(ctx, stop context.Context, unread <-chan struct{}) error {
 	r.stop = stop
@@ -51,8 +51,8 @@ func (r *referring) run(ctx, stop context.Context, unread <-chan struct{}) error
 // referringPage is how many cells one query finds.
 const referringPage = 1000
 
-// add accepts a reference when the budget has room for it. The lane gets a change of an artificial cell, whose Column
-// is the name of the lookup and whose Key is the values.
+// add accepts a reference when the budget has room for it. The lane gets the reference as a change of an artificial
+// cell, whose Column is the Reference's Lookup and whose Key is its Values.
 func (r *referring) add(ctx context.Context, ref *replicator.Reference) error {
 	cell := replicator.Cell{Table: ref.Table, Column: ref.Lookup, Key: ref.Values}
 	size := r.budget.cost(keyOverhead + int64(len(cell.Key)))
@@ -63,7 +63,7 @@ func (r *referring) add(ctx context.Context, ref *replicator.Reference) error {
 	return nil
 }
 
-// referencesAtOnce is how many references of one lookup a single query asks about.
+// referencesAtOnce is how many references a single query asks about. All of them have the same Lookup.
 const referencesAtOnce = 64
 
 // apply re-reads all cells that the references of a batch concern. Most references concern few cells, so one query asks
@@ -91,7 +91,7 @@ func (r *referring) apply(ctx context.Context, batch []pending) error {
 	return nil
 }
 
-// lookAt re-reads the cells that references of one lookup concern.
+// lookAt re-reads the cells that the references concern. All references must have the same Lookup.
 func (r *referring) lookAt(ctx context.Context, refs []replicator.Reference, since time.Time) error {
 	for after, more := "", true; more; more = after != "" {
 		if r.stop.Err() != nil {

@@ -12,10 +12,10 @@ import (
 type retries struct {
 	wait    backoff
 	mending mending
-	named   int // sessions in a row that ended with an error of some of the views
+	named   int // number of sessions in a row whose error named the views that it concerns
 }
 
-// retry says what happens next.
+// retry says what happens after a session has failed.
 type retry struct {
 	delay  time.Duration
 	state  string

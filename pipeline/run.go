@@ -49,7 +49,7 @@ type group struct {
 	forgetting *forgetting
 
 	late   viewSet     // views that joined the run's other views, and may disagree with these until all have caught up
-	agreed atomic.Bool // the late views agree with the others
+	agreed atomic.Bool // the views in late now agree with the run's other views
 
 	// blank: the views began at a log position in this session, had no contents before, and have seen no change yet, so
 	// they are empty. The goroutine that opens the session sets blank; after that, only the reader's goroutine uses it.
@@ -231,7 +231,8 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if unread {
 		c.Fill, c.Repair = at.Fill, at.Repair
 	}
-	c.Repair = c.Repair || partly || errors.Is(err, replicator.ErrSinkLost) // some contents may be left
+	// Some contents may be left, so the fill must rewrite every row.
+	c.Repair = c.Repair || partly || errors.Is(err, replicator.ErrSinkLost)
 	r.progress.refill(c)
 	// The trouble is handled, so the error is neither Fatal nor a loss any more.
 	return errors.New(err.Error() + ". The views are filled again")

@@ -18,11 +18,11 @@ import (
 // own variant. So only one variant of a key has anything to show, and Reader.Newest finds no row for the others.
 //
 // A row doesn't show whether the key has other variants, so the source is asked about many keys at once, while the
-// lanes continue. If a key has other variants, which is rare, all of them are re-read. A key that waits for its lookup
-// holds back the saved position, as a pending change in a lane does. So a crash loses no lookup.
+// lanes continue. If a key has other variants, which is rare, all of them are re-read. A key that waits for this query
+// holds back the saved position, as a pending change in a lane does. So after a crash, the source is asked again.
 
-// spellings looks up variants of keys. Its only state is lone, and several goroutines may use it. Its lane's goroutine
-// asks the source.
+// spellings asks the source for other variants of keys. Any goroutine may call ask; only its lane's goroutine queries
+// the source. Its only state is lone.
 type spellings struct {
 	*group
 	reader replicator.Reader
@@ -31,7 +31,7 @@ type spellings struct {
 	lone   *loneKeys
 }
 
-// ask schedules the lookup of a change's key, unless the key is known to have no other variant.
+// ask schedules a query for other variants of a change's key, unless the key is known to have none.
 func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 	cell := replicator.Cell{Table: c.Cell.Table, Key: c.Cell.Key}
 	if !s.reader.MixesSpellings(cell.Table) || !s.lone.ask(cell, c.Kind == replicator.Delete) {
@@ -45,7 +45,7 @@ func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 	return nil
 }
 
-// keyOverhead is the approximate memory of a key that waits for its lookup.
+// keyOverhead is about how many bytes of memory a key takes, besides its own, while it waits for a query of the source.
 const keyOverhead = 200
 
 // apply asks the source for other variants of keys. If a key has other variants, apply re-reads all variants.
@@ -108,8 +108,8 @@ func (s *spellings) checkMerged(ctx context.Context, cells []replicator.Cell) er
 	return found
 }
 
-// speltApart returns the error of a view if the newest rows of one key's cells have different variants. rows may
-// contain several rows of a cell, one for each variant: the newest of them counts.
+// speltApart returns an error if the newest rows of cells that a view merges have different variants of one key, such
+// as 'abc' and 'ABC'. rows may contain several rows of a cell, one for each variant. Then the newest of them counts.
 func speltApart(views []*replicator.View, rows []*replicator.Row) error {
 	type sort struct{ table, column string }
 	newest := map[sort]*replicator.Row{}
@@ -143,12 +143,12 @@ func speltApart(views []*replicator.View, rows []*replicator.Row) error {
 
 // loneKeys remembers keys that had no other variant in the source, so that the source is asked only once about a key
 // that changes often. An entry is valid until the key's last row is deleted. If another variant is inserted later, that
-// change causes a lookup, which finds both variants and removes the entry. After a Delete the key is looked up again. A
+// change causes a query, which finds both variants and removes the entry. After a Delete the source is asked again. A
 // mutex guards it.
 type loneKeys struct {
 	mu   sync.Mutex
 	seed maphash.Seed
-	keys map[uint64]bool // by the key's hash: true: no other variant; false: the source's answer is pending
+	keys map[uint64]bool // by the key's hash: whether it has no other variant; false until the source answers
 }
 
 // rememberedKeys is how many keys are remembered: some 5 MiB.
@@ -160,7 +160,7 @@ func (l *loneKeys) hash(table string, key replicator.Key) uint64 {
 	return maphash.Comparable(l.seed, replicator.Cell{Table: table, Key: key})
 }
 
-// ask reports whether the source must be asked for other variants of a cell's key.
+// ask reports whether the source must be asked for other variants of a cell's key. gone: a row of the key is deleted.
 func (l *loneKeys) ask(c replicator.Cell, gone bool) bool {
 	h := l.hash(c.Table, c.Key)
 	l.mu.Lock()

@@ -29,7 +29,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 		}
 		if b := p.rebuildOf(v.Name); b != nil {
 			b.describe(v, &st)
-			filling = time.Time{} // the view is kept up to date, or shows an earlier fill's result
+			filling = time.Time{} // the lag does not count from a rebuild's start: the contents stay visible
 		}
 		if at, paused := p.stopped.pausedAt(v); paused {
 			st.State, st.Applied, st.Frozen = replicator.StatePaused, at, false
@@ -89,7 +89,7 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 		}
 	}
 	if now.Filling() {
-		filling = time.UnixMicro(now.Epoch) // epochs are clock times, and never decrease
+		filling = time.UnixMicro(now.Epoch) // a fill's epoch is the time when the fill began
 	}
 	return filling
 }

@@ -60,9 +60,9 @@ func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
 	return s.swap(ctx, b)
 }
 
-// joins reports whether the shadows of a rebuild have yet to join views that they must agree with. It ignores views
-// that readers can't expect to agree: views that are being filled, that are in trouble, or that lag and run without
-// other views.
+// joins reports whether the rebuild must wait, because its shadows are about to join other views. It need not wait for
+// views that readers can't expect to agree with the others: views that are being filled, that are in trouble, or that
+// lag and run without other views.
 func (s *swapper) joins(b *rebuild) bool {
 	return slices.ContainsFunc(s.runs.all(), func(r *run) bool {
 		live := r.views.live()
@@ -140,9 +140,9 @@ func ofViews(views viewSet, shadows []replicator.Checkpoint) []replicator.Checkp
 	return at
 }
 
-// setBack continues a rebuild whose swap failed. Views that failed individually get rebuilds of their own, so that the
-// other views need not wait for them. The shadows of the failed views are unchanged and run again at once. For the
-// other views, the outcome of the swap is unknown: see settle.
+// setBack continues a rebuild whose swap failed. If the error names views, these get rebuilds of their own, so that the
+// other views need not wait for them. Their shadows (the second copies of the views) are unchanged and run again at
+// once. For the other views, the outcome of the swap is unknown: see settle.
 func (s *swapper) setBack(b *rebuild, shadows []replicator.Checkpoint, reason error) error {
 	groups, others := replicator.Troubled(b.views, reason)
 	rest := reason

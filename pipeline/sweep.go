@@ -54,7 +54,7 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	}
 	needless, err := s.isFresh(ctx)
 	if err == nil && !needless {
-		var renamed []replicator.Cell // the cells of the previous page, which may have been renamed
+		var renamed []replicator.Cell // the previous page's cells, whose keys an ALTER may have changed
 		err = page(func(after string) ([]replicator.Cell, string, error) {
 			if err := s.lookAtRenamed(ctx, renamed); err != nil {
 				return nil, "", err

@@ -65,7 +65,7 @@ func (vs viewSet) reading(table string) viewSet {
 	return of
 }
 
-// columns returns the values of a table's column role that the views read; empty: all values.
+// columns returns which kinds of cells of a table the views read: values of the table's `column` role; empty: all.
 func (vs viewSet) columns(table string) []string {
 	var columns []string
 	for _, v := range vs {

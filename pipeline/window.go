@@ -19,7 +19,7 @@ type window struct {
 	cells   map[replicator.Cell]bool  // the chunk's cells; nil: the chunk has not arrived
 	low     int64                     // the chunk's Low
 	high    int64                     // the chunk's High; 0: the chunk has not arrived
-	passed  chan struct{}             // closed once the tail has passed high
+	passed  chan struct{}             // closed once the tail has passed the chunk's High
 }
 
 func (w *window) open() {
@@ -36,7 +36,7 @@ func (w *window) close() {
 	w.touched, w.cells, w.passed = nil, nil, nil
 }
 
-// touch records a change of the tail.
+// touch records that the tail has read a change.
 func (w *window) touch(c *replicator.Change) {
 	if !w.active.Load() {
 		return

@@ -113,10 +113,10 @@ func (b *opBatch) empty() {
 	b.ops, b.rows, b.changes, b.size = b.ops[:0], b.rows[:0], b.changes[:0], 0
 }
 
-// evaluate adds an op with its row's contribution.
+// evaluate adds an op to the batch, with what the op's row contributes to each view.
 func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
-	// A repair also rewrites rows from the binlog, whatever the sink holds. The scan does not repair the cells of these
-	// rows, because the scan's rows may be older and then stale.
+	// During a fill that rewrites everything (repair), the tail's rows must rewrite, too. The scan's row of such a cell
+	// may be older, and then it is stale and rewrites nothing.
 	op.Rewrite = op.Rewrite || b.repair
 	op.Values = w.evaluator.Evaluate(op.Cell, row)
 	for _, v := range op.Values {
@@ -125,8 +125,9 @@ func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
 	b.ops, b.rows = append(b.ops, op), append(b.rows, row)
 }
 
-// applyFound adds ops for rows that another replicator's re-reads found. One call of Apply may have only one op for a
-// cell. So if a put, a delete or a re-read of the same cell follows, applyFound writes the batch first.
+// applyFound adds ops for rows that another replicator re-read and recorded in the Changelog. One call of Apply may
+// have only one op for a cell. So if a put, a delete or a re-read of the same cell follows, applyFound writes the batch
+// first.
 func (w *writer) applyFound(
 	ctx context.Context, b *opBatch, batch []pending, looks map[replicator.Cell]*pending,
 ) error {

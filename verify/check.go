@@ -170,7 +170,7 @@ func (v *Together) expected(
 	return ops, from, nil
 }
 
-// reset returns the op of a re-read, which resets a cell to the row that was found. nil: no row was found.
+// reset returns the op that resets a cell to the row that a re-read found. row is nil if the re-read found none.
 func (v *Together) reset(cell replicator.Cell, row *replicator.Row, asOf int64) replicator.Op {
 	op := replicator.Op{Cell: cell, Version: replicator.NoVersion, AsOf: asOf, Rewrite: true}
 	if row != nil {
@@ -184,8 +184,8 @@ func (v *Together) reset(cell replicator.Cell, row *replicator.Row, asOf int64) 
 }
 
 // entities adds the other cells of the same entities, because a merged view can only be compared by entity. An entity's
-// cells are adjacent in the result, in the order of the feeds. For a feed without a fixed column, it adds all cells
-// that exist in the source.
+// cells are adjacent in the result, in the order of the feeds (View.From). For a feed that names no column, it adds all
+// cells that exist in the source.
 func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]replicator.Cell, error) {
 	if len(v.View.From) == 1 && v.oneSort(v.View.From[0]) || len(cells) == 0 {
 		return cells, nil
@@ -227,7 +227,8 @@ func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]rep
 	return sideBySide(all), nil
 }
 
-// keyed reports whether a table may have cells of a key. Tables that feed one view may have different keys.
+// keyed reports whether a key has as many values as the table's key has columns. The tables that feed one view may
+// differ in that.
 func (v *verifier) keyed(table string, key replicator.Key) bool {
 	values, err := key.Values()
 	t := v.table(table)

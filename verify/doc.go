@@ -1,7 +1,7 @@
 // Package verify compares views with the source, and repairs them.
 //
-// The expected content is computed from the source's present newest rows (a fenced read). The actual content is read
-// from the sink's data, not from its states. Dead content, which can't be computed or written, is counted separately,
+// The expected content is computed from the newest rows that the source has now. The actual content is read from the
+// sink's data, not from its states. Dead content, which can't be computed or written, is counted separately,
 // whatever the list of dead letters says. A repair can't fix it. There are three passes: over the source's cells, for
 // missing and stale content; over the sink's cells, for extra content; and over orphans, which are contents that belong
 // to no cell (replicator.Tidier). If several sources feed the view, a repair makes a fourth pass, over deleted rows

@@ -29,7 +29,7 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 				uncounted[s.op.Cell] = s.difference.Err
 				continue
 			}
-			s.difference.Kind = replicator.Missing // unless the repair finds that the cell is dead again
+			s.difference.Kind = replicator.Missing // or Dead, if the repair finds that the cell is still dead
 		}
 		wrong[s.op.Cell] = s
 	}
@@ -140,8 +140,8 @@ func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspec
 	}
 }
 
-// stands reports whether the target applied nothing to the entity between an earlier check (was) and this one. A write
-// that the target rejects as older only raises AsOf.
+// stands reports whether the target's states of the entity are the same as at an earlier check (was). It ignores AsOf,
+// which rises even if the target rejects a write as older.
 func (s suspect) stands(was suspect) bool {
 	return slices.EqualFunc(s.difference.States, was.difference.States, func(now, before replicator.State) bool {
 		return now.Version == before.Version && now.Order == before.Order
@@ -150,8 +150,9 @@ func (s suspect) stands(was suspect) bool {
 
 // mend writes the source's rows of cells, and of the other cells of their entities, because a difference names only one
 // cell of an entity. It writes to the view and its siblings (see Options.Together) in one step, so that no reader finds
-// only one of them repaired. It returns which cells are dead in the view, and why. It also returns the keys whose write
-// was rejected as older (true), or may have been rejected by this view alone (false).
+// only one of them repaired. It returns which cells are dead in the view, and why. older has the keys whose writes the
+// target rejected as older (true). If the view has siblings, older also has the other keys (false), because the view
+// alone may have rejected their writes.
 func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	dead map[replicator.Cell]error, older map[replicator.Key]bool, err error) {
 	all, err := v.entities(ctx, cells)
@@ -217,7 +218,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	return dead, older, nil
 }
 
-// forget writes to the view that cells have no row. It skips cells that do have a row in the source.
+// forget removes from the view those of the given cells that have no row in the source.
 func (v *verifier) forget(ctx context.Context, cells []replicator.Cell) error {
 	var gone []replicator.Cell
 	for len(cells) > 0 {

@@ -35,8 +35,8 @@ type Options struct {
 	// that these cells are dead. The letters lack their Source, which Bury must set. nil: there is no list of letters.
 	Bury func(ctx context.Context, letters []replicator.DeadLetter) error
 
-	// Raise clears letters of another source's cells in a view, after a repair removed the row that the view showed
-	// instead. nil: no other source feeds the view.
+	// Raise clears letters of another source's cells in a view. The view shows these cells, because a repair removed
+	// this source's rows of the same keys. nil: no other source feeds the view.
 	Raise func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
 	// Together opens the view with its siblings, the views of its sink that are now kept up to date together with it. A
@@ -127,7 +127,7 @@ type verifier struct {
 	Options
 	*Place
 	moved bool // the run has read at least one page
-	// the run's first page could not be read: its Place may be invalid, such as an expired cursor of a sink
+	// the run could not read its first page: its Place may be invalid, for example because a sink's cursor has expired
 	lost bool
 }
 
@@ -185,7 +185,7 @@ func (v *verifier) run(ctx context.Context) error {
 	return nil
 }
 
-// columns returns the values of a table's column role that the view reads; empty: all values.
+// columns returns which kinds of cells of a table the view reads: values of the table's `column` role; empty: all.
 func (v *verifier) columns(table string) []string {
 	var columns []string
 	for _, f := range v.View.From {
