@@ -74,7 +74,7 @@ type Sink struct {
 	Name     string
 	Type     string        // Name of a SinkType
 	Timeout  time.Duration // silence after which a connection counts as lost; a MySQL DSN's timeout takes precedence
-	Settings any           // what the type's Read returned
+	Settings any           // what SinkType.Read returned
 
 	kind SinkType
 }
@@ -128,8 +128,8 @@ type Names interface {
 	// the entities that the name may belong to, in the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 
-	// Makes reports whether the view's key template can make name, which this program itself wrote: see view.Names. It
-	// returns false for a template that starts with a value.
+	// Makes reports the same as Entities, but for a name that this program wrote, not the application. Such a name fits
+	// the template even if its last value contains a ":". Makes returns false for a template that starts with a value.
 	Makes(v *replicator.View, name string) bool
 }
 

@@ -39,7 +39,7 @@ func (l *loader) views(root *Section) {
 	}
 }
 
-// neighbour is one of the views that share a place, such as a table of MySQL.
+// neighbour is one of the views that share a place, such as a MySQL table.
 type neighbour struct{ view, template string }
 
 // conflict returns why two views can't share a place, or "" if they can. key is the setting that names the place.

@@ -36,8 +36,8 @@ type past struct {
 
 	filling     bool
 	fillBegan   time.Time // when the fill was first observed, or when its progress last decreased
-	fillAt      float64   // the progress at fillBegan
-	fillReached float64   // the progress at the last observation
+	fillAt      float64   // the share of the fill that was done at fillBegan
+	fillReached float64   // the share of the fill that was done at the last observation
 }
 
 func newHistory() *history { return &history{views: map[viewKey]*past{}} }
@@ -131,7 +131,7 @@ func (p *past) lookFill(now time.Time, v *replicator.ViewStatus) {
 
 // curves holds the last hour of a view: a value for each step, oldest first; nil where the value is unknown.
 type curves struct {
-	lag  []*float64 // the highest value of each step
+	lag  []*float64 // the highest lag in each time step
 	rate []*float64
 }
 

@@ -14,7 +14,7 @@ import (
 type SourceStats struct {
 	Sink, Source  string   // the pipeline's sink, and the shard
 	Position      string   // the lowest position of the pipeline's views, as FILE:POS
-	GTID          string   // the transactions before Position
+	GTID          string   // the transactions before Position, as a GTID set
 	Events, Bytes int64    // events and bytes of the binlog that were read since the start
 	Format        string   // the server's binlog_format; "" if it is ROW
 	PositionAge   *float64 // the highest lag of the pipeline's views behind the log, in seconds; nil: unknown
@@ -87,7 +87,8 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.NewInvalidMetric(c.lag, err)
 		}
 		for _, v := range views {
-			if v.Behind != nil && v.State != replicator.StateMember { // a partition's own member reports this metric
+			// The group member that keeps a partition reports this metric.
+			if v.Behind != nil && v.State != replicator.StateMember {
 				gauge(c.behind, float64(*v.Behind), v.View, v.Source)
 			}
 		}
@@ -160,7 +161,7 @@ func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
 	at := map[string]int{}
 	for _, v := range all {
 		if v.State == replicator.StateMember || v.State == replicator.StateUnassigned && v.LagSeconds == nil {
-			continue // the partition's current or last member reports its lag
+			continue // the member that keeps the partition, or kept it last, reports its lag
 		}
 		if v.State != replicator.StateFilling && v.State != replicator.StateRebuilding {
 			v.Progress = 1

@@ -68,7 +68,7 @@ type pageView struct {
 	Filling             bool
 	Acts                bool // this process can pause or rebuild the view
 	Lacking             bool // the view runs, but cells are missing because of dead letters
-	Shared              bool // the view's error is in pageData.Causes
+	Shared              bool // other views have the same error, so pageData.Causes has it
 }
 
 type pageSource struct {

@@ -13,13 +13,13 @@ import (
 	"replicator/server"
 )
 
-// A repair records new dead letters both in the sink and in the store. A store is compared with the sink only once, so
-// the repair must save the letters in the store, too. If a pipeline keeps the view, the pipeline re-reads the cells,
-// and so records the letters. This keeps the pipeline's dead letters and its other writes in order. If no process runs,
-// the repair saves the letters itself.
+// A repair records new dead letters both in the sink and in the store. A pipeline compares the store with the sink only
+// once for each view, so it would not notice letters that are only in the sink. If a pipeline keeps the view, the
+// pipeline re-reads the cells, and so records the letters. This keeps the pipeline's dead letters and its other writes
+// in order. If no process runs, the repair saves the letters itself.
 
-// Look implements server.Controller. It refuses invalid cells, because they would end the pipeline's session, which
-// other views share.
+// Look implements server.Controller. It refuses invalid cells. In the pipeline, they would cause an error, and after an
+// error the pipeline must reopen the source and the sink for all its views.
 func (s *Service) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	for _, l := range s.lines.all() {
 		if l.source.Name() == source && l.Keeps(view) {
@@ -50,8 +50,8 @@ func mayBeLookedAt(view *replicator.View, cells []replicator.Cell) error {
 	return nil
 }
 
-// lookAt makes the pipeline re-read cells. If the pipeline has no session, lookAt waits for the next one. If the view
-// is paused, lookAt returns an error.
+// lookAt makes the pipeline re-read cells. If the pipeline must first open the source and the sink again, lookAt waits
+// for that. If the view is paused, lookAt returns an error.
 func (l line) lookAt(ctx context.Context, view string, cells []replicator.Cell) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -81,7 +81,7 @@ func (l line) notPaused(view string) error {
 	return nil
 }
 
-// lookTime is the timeout of a re-read. It is long enough for a session to end and the next session to start.
+// lookTime is the timeout of a re-read. It is long enough for the pipeline to reopen the source and the sink.
 const lookTime = time.Minute
 
 func cellsOfLetters(letters []replicator.DeadLetter) []replicator.Cell {

@@ -21,8 +21,8 @@ type checker interface {
 	Check(ctx context.Context, views []*replicator.View) []replicator.Finding
 }
 
-// ofColumnsAlone sets the tables' Optional columns to the columns that views without bodies name. If a view's table has
-// a body, a name may mean a property of the body, so such views don't count.
+// ofColumnsAlone sets the Optional columns of tables. It uses only views whose tables have no body. With a body, a name
+// in the view may mean a property of the body and not a column.
 func ofColumnsAlone(cfg *config.Config, tables []replicator.Table) error {
 	bodiless := slices.DeleteFunc(slices.Clone(cfg.Views), func(v *replicator.View) bool {
 		return slices.ContainsFunc(v.From, func(f replicator.Feed) bool {

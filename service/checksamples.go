@@ -141,7 +141,8 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 			first[field] = err
 		}
 	})
-	if !chosen && err == nil && len(v.Joins) == 0 { // rows are sampled without regard to the joins' conditions
+	// With joins, `where` may be false because the sampled joined rows don't belong to the row.
+	if !chosen && err == nil && len(v.Joins) == 0 {
 		t.warn(what, "correct the expression, unless matching rows are rare",
 			"none of %d sampled rows satisfies where: %s", tried, v.Where)
 	}
@@ -226,7 +227,7 @@ func addable(v *replicator.View, field int, value any) error {
 	return errors.New("it is not a number, so it can't be added to a sum")
 }
 
-// feeds returns the number of sampled rows that feed a view and have no body, or a body that can be decoded. It adds a
+// feeds returns the number of sampled rows that feed a view, without the rows whose body can't be decoded. It adds a
 // finding for each table of which no sampled row matches the view's `from`.
 func (t *trial) feeds(v *replicator.View) (tried int, err error) {
 	for _, feed := range v.From {

@@ -25,7 +25,7 @@ type comparisons struct {
 	next   map[int]time.Time // by index in lines: the earliest time of the line's next round (see round)
 }
 
-// compareView compares a view with its source, starting at a place of the verification, and repairs the view.
+// compareView compares a view with its source and repairs the view. It starts where the last run stopped: at from.
 type compareView func(ctx context.Context, l line, view string, from *verify.Place) (verify.Result, error)
 
 func newComparisons(lines []line, log *slog.Logger, verify compareView) *comparisons {
@@ -97,7 +97,7 @@ func (c *comparisons) round(ctx context.Context, line int, l line) {
 		return
 	}
 	for _, view := range slices.Sorted(maps.Keys(l.Swapped())) {
-		at, due := l.Swapped()[view] // ask again, because comparing the previous views took time
+		at, due := l.Swapped()[view] // the view may no longer be due, because comparing the previous views took time
 		if one := c.of(compared{line, view}, at); due && !time.Now().Before(one.retryAt) && ctx.Err() == nil {
 			c.compare(ctx, l, view, one)
 		}
@@ -130,7 +130,7 @@ func (c *comparisons) compare(ctx context.Context, l line, view string, one *com
 			"retry_in", compareAgain, "error", err)
 	default:
 		l.Compared(view, one.at)
-		one.place = verify.Place{} // free the place, because it may be large
+		one.place = verify.Place{} // drop the old resume point, because it may use much memory
 		level := slog.LevelInfo
 		if result.Missing+result.Stale+result.Extra > 0 {
 			level = slog.LevelWarn

@@ -105,9 +105,9 @@ func (s *Service) notHere(view, source string) error {
 	return fmt.Errorf("view %s is no longer in the configuration. Drop its dead letters", view)
 }
 
-// Retry implements server.Controller. It restarts the views' sessions, re-reads the cells from the source and writes
-// their current state. The restart is needed because a sink reads its target's schema when it opens. Operators often
-// fix a dead letter's cause in that schema.
+// Retry implements server.Controller. It makes the views' pipelines reopen the sink, re-reads the cells from the
+// source and writes their current state. A sink reads its target's schema only when it opens, and operators often fix a
+// dead letter's cause in that schema.
 func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, left int, err error) {
 	if err := s.mayHaveLetters(ctx, which.View); err != nil {
 		return 0, 0, err
@@ -161,7 +161,8 @@ func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, lef
 	return tried, left, err
 }
 
-// renew restarts the views' sessions. If that takes too long, it returns an error of one of the views.
+// renew makes the pipeline reopen the source and the sink for the views. If that takes too long, it returns an error of
+// one of the views.
 func (s *Service) renew(ctx context.Context, l line, views []string) error {
 	patient, cancel := context.WithTimeout(ctx, rebuildPatience)
 	defer cancel()

@@ -29,7 +29,7 @@ type Explanation struct {
 	Expected  []json.RawMessage `json:"expected"`          // the entries that the view should have
 	Refused   []json.RawMessage `json:"refused,omitempty"` // the entries that are missing because of a dead letter
 	Problem   string            `json:"problem,omitempty"`
-	Holds     string            `json:"holds"`            // as expected, missing, stale, extra, dead
+	Holds     string            `json:"holds"`            // AsExpected, Unknown or a DifferenceKind
 	Held      []json.RawMessage `json:"held,omitempty"`   // the entries that the view has instead
 	Shards    []string          `json:"shards,omitempty"` // the sink's shards that differ, if it has several
 	Applied   *int64            `json:"applied_version"`

@@ -84,7 +84,7 @@ type inspection struct {
 	target     replicator.Target
 	partitions *partitioned // the targets behind target if the source is in Kafka; else nil
 	evaluator  replicator.Evaluator
-	known      []replicator.Position // positions in the source's log, from the view's marks
+	known      []replicator.Position // positions in the source's binlog, from the view's marks
 }
 
 // has reports whether a dead letter with this source belongs to the inspection's shard or topic.
@@ -163,9 +163,10 @@ func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 	return reaching(sourceNamed(shard.Name), err)
 }
 
-// mayRepair returns an error if a repair would write in an epoch that differs from the epoch of the view's marks. The
-// sink would then treat all later changes as stale. A replica of the source has a different epoch. So has the new
-// source after a failover, until the pipeline follows it.
+// mayRepair returns an error if a repair would write in an epoch that differs from the epoch of the view's marks. (A
+// source gets a new epoch when it moves to another server or begins a new log; see replicator.EpochOf.) The sink would
+// then treat all later changes as stale. A replica of the source has a different epoch. So has the new source after a
+// failover, until the pipeline follows it.
 func (o *inspection) mayRepair() error {
 	if len(o.known) == 0 {
 		return fmt.Errorf("can't repair view %s, because it was never filled. `replicator run` fills it", o.view.Name)
@@ -223,7 +224,8 @@ func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard
 	return nil
 }
 
-// know records the positions in the view's marks, converted to the origin's log.
+// know records the positions in the view's marks. If the source is in Kafka, origin converts an offset to the position
+// in the log of the database that the topic's publisher reads.
 func (o *inspection) know(marks []replicator.Mark, origin func(replicator.Position) replicator.Position) {
 	for _, m := range marks {
 		if p := origin(m.Position); m.View == o.view.Name && !p.IsZero() {

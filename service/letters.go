@@ -42,8 +42,8 @@ func drop(ctx context.Context, store replicator.Store, which server.Selection) (
 	return store.Drop(ctx, ids)
 }
 
-// selected calls do with each selected dead letter of a store. It returns an error for an unknown id, after the calls
-// of do.
+// selected calls do with each selected dead letter of a store. If which names an unknown id, selected returns an error
+// after it has called do for the other ids.
 func selected(ctx context.Context, store replicator.DeadLetters, which server.Selection,
 	do func(replicator.DeadLetter)) error {
 	named := map[string]bool{}

@@ -15,22 +15,22 @@ import (
 	"replicator/server"
 )
 
-// Listing describes the place in a view that belongs to one value of an index or to one group. It has the number of
-// cells that contribute to the place.
+// Listing describes the part of a view that belongs to one value of an index, or to one group of a counter or ranking.
+// It has the number of cells that contribute to this part.
 type Listing struct {
 	View    string          `json:"view"`
 	Place   string          `json:"place"`
-	Shown   string          `json:"shown,omitempty"`   // the view's sum, or the owner of a unique value
+	Shown   string          `json:"shown,omitempty"`   // the view's sum, or its entity for a unique value
 	Sum     json.RawMessage `json:"sum,omitempty"`     // the sum of the amounts of all contributing cells
 	Cells   int             `json:"cells"`             // the number of contributing cells
-	Orphans []string        `json:"orphans,omitempty"` // listed entries that belong to no cell
-	Why     string          `json:"why,omitempty"`     // what is wrong with the place as a whole
+	Orphans []string        `json:"orphans,omitempty"` // entries of the value or group that came from no cell
+	Why     string          `json:"why,omitempty"`     // what is wrong, apart from errors of single cells
 }
 
 // MaxListed is the maximum number of cells of a listing that are explained.
 const MaxListed = 50
 
-// Listed says how a listing is selected: by a value of an index, or by a group of sums.
+// Listed says how a listing is selected: by a value of an index, or by a group of a counter or ranking.
 type Listed string
 
 const (
@@ -38,7 +38,8 @@ const (
 	ByGroup Listed = "group"
 )
 
-// suits returns an error if the view's kind can't be listed in the way that by selects.
+// suits returns an error if by doesn't apply to the view's kind. Only indexes are listed by value. Only counters and
+// rankings are listed by group.
 func (by Listed) suits(view *replicator.View) error {
 	own := ByGroup
 	switch view.Kind {
@@ -55,7 +56,8 @@ func (by Listed) suits(view *replicator.View) error {
 	return nil
 }
 
-// List returns the listing of one place in a view, and explanations of the first MaxListed cells that contribute to it.
+// List returns the listing of one value or group of a view. It also returns explanations of the first MaxListed cells
+// that contribute to the value or group.
 func List(ctx context.Context, setup Setup, view *replicator.View, by Listed, values []string) (
 	found Listing, all []Explanation, err error,
 ) {
@@ -156,7 +158,7 @@ func numberText(n *big.Rat) json.RawMessage {
 	return json.RawMessage(n.FloatString(digits))
 }
 
-// showListing converts a listing for display. If the place as a whole is wrong, it sets Why.
+// showListing converts a listing for display. If the sum is wrong or there are orphans, it sets Why.
 func showListing(view *replicator.View, l replicator.Listing) Listing {
 	shown := Listing{View: view.Name, Place: l.Place, Shown: l.Shown, Sum: numberText(l.Sum), Cells: l.Count, Orphans: l.Orphans}
 	repair := "another program changed it (`replicator verify --repair " + view.Name + "` corrects it)"

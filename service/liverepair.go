@@ -19,8 +19,8 @@ type liveRepair struct {
 	view *replicator.View
 }
 
-// run continues the comparison from a place, at the configured rate of rebuilds. It stops with verify.ErrNotNow if the
-// view no longer runs.
+// run compares the view at the configured rate of rebuilds. It starts at from, where the last run stopped. It ends with
+// verify.ErrNotNow if the view no longer runs.
 func (r liveRepair) run(ctx context.Context, from *verify.Place) (verify.Result, error) {
 	if err := r.mayGoOn(); err != nil {
 		return verify.Result{}, err

@@ -23,8 +23,8 @@ type partitioned struct {
 	all       []replicator.Target // the partitions' targets, by partition number
 }
 
-// newPartitioned returns one target for several partitions. It finds orphans through the first partition's target,
-// because each partition's target finds all orphans.
+// newPartitioned returns one target for several partitions. It finds orphans (entries that came from no cell) through
+// the first partition's target, because each partition's target finds all orphans.
 func newPartitioned(s *partitioned) replicator.Target {
 	if tidier, ok := s.all[0].(replicator.Tidier); ok {
 		return struct {

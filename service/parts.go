@@ -11,7 +11,8 @@ import (
 )
 
 // Several processes that read a source in Kafka share one store in MySQL. Each process locks the parts of its
-// partitions. A request about all dead letters must therefore read the whole store again each time.
+// partitions. The other processes change their parts at any time, so a request about all dead letters must read the
+// whole store again.
 
 // openPart opens one part of a store in MySQL. No other process can have that part open.
 func openPart(ctx context.Context, cfg *config.Config, part string) (*checkpoint.MySQL, error) {

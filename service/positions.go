@@ -117,9 +117,9 @@ func (p *Positions) at(ctx context.Context, shard config.Shard, pos string,
 	return at, errors.Join(reaching(sourceNamed(shard.Name), err), source.Close())
 }
 
-// Reset makes the views start again. It first removes their positions from the sink, then their checkpoints. With a
-// checkpoint but no mark, it would look as if the sink had lost the view. With a mark but no checkpoint, the view would
-// continue from the mark.
+// Reset makes the views start again. It first changes their marks in the sink (see unmark), then removes their
+// checkpoints. If it removed the marks and was interrupted before it removed the checkpoints, it would look as if the
+// sink had lost the views. If it removed only the checkpoints, the views would continue from their marks.
 func (p *Positions) Reset(ctx context.Context) error {
 	if err := keepsPositions(p.Config, "reset"); err != nil {
 		return err
@@ -168,8 +168,9 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 	return nil
 }
 
-// forgetLost removes a view's state from the parts of a sink that lost the view. The other parts keep the view, so
-// readers still see it there. If the sink has no parts, forgetLost removes the view's state from the sink.
+// forgetLost removes a view's state from those shards of a sink that lost the view or have it with another definition.
+// The other shards keep the view, so readers still see it there. If the sink has no shards, or no position of the view
+// is known, forgetLost removes the view's state from the whole sink.
 func (p *Positions) forgetLost(ctx context.Context, sink replicator.Sink, v *replicator.View, known []stood) error {
 	parted, ok := sink.(replicator.Parted)
 	if !ok || len(known) == 0 {
@@ -197,8 +198,8 @@ func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard confi
 	for _, c := range p.saved {
 		if c.View == v.Name && c.Source == shard.Name {
 			at.Standing = c.Standing
-			// One part of the sink may have lost the view, while others still have it with the checkpoint's fingerprint. With
-			// a different fingerprint, Open would begin the view again there.
+			// The sink reports no mark. Perhaps only one of its shards lost the view, and the others still have it with
+			// the checkpoint's fingerprint. Opened with a different fingerprint, they would begin the view again.
 			if !marked {
 				marks = append(marks, replicator.Mark{View: c.View, Fingerprint: c.Fingerprint})
 			}

@@ -71,7 +71,7 @@ func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how
 	err = c.Rebuild(ctx, strings.Join(names, ","), how)
 	switch {
 	case !errors.Is(err, replicator.ErrRebuilding):
-	case how.From == "": // follow the running rebuild, because the result is the same, in place or not
+	case how.From == "": // without an offset, the running rebuild has the same result, so follow it
 		err = rebuildOthers(ctx, c, names, how)
 	default:
 		err = fmt.Errorf("%w. Without --from, the command follows the running rebuild", err)
@@ -196,8 +196,8 @@ func follow(ctx context.Context, show Display, names []string,
 type progress struct {
 	busy     bool          // some view is not rebuilt yet
 	well     bool          // the rebuild of some view continues without an error
-	rows     int64         // the highest number of rows that are done in a view
-	ratio    float64       // the highest share of rows that are done in a view
+	rows     int64         // the most rows filled in any view
+	ratio    float64       // the highest share filled in any view
 	lost     []string      // views that the running process's configuration lacks
 	problem  string        // the error of a view; "": there is none
 	patience time.Duration // how long to wait while there is a problem

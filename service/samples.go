@@ -148,7 +148,7 @@ func sampledRow(t *replicator.Table, rows *survey.Table, n int) (replicator.Cell
 		}
 		v, err := canal.TextValue(c.DataType, c.Text, text)
 		if err != nil {
-			return nil // a scan would fail with this type and report it
+			return nil // a scan would fail at this value and report it
 		}
 		return v
 	}

@@ -176,8 +176,8 @@ func tablesOf(cfg *config.Config, shard config.Shard, views []*replicator.View) 
 	return tables, nil
 }
 
-// readBy sets a table's columns that the views need, the views that read each column, and the lookups of rows that are
-// joined with the table's rows.
+// readBy sets Columns, Optional, Readers, Lookups and Joiners of a table: the columns that the views need, which views
+// read which column, and how to read the rows of other tables that the views join.
 func readBy(t *replicator.Table, tables []replicator.Table, views []*replicator.View) (err error) {
 	if t.Columns, t.Optional, err = view.Columns(views, tables, t.Name); err != nil {
 		return err
@@ -202,8 +202,8 @@ func fedBy(v *replicator.View, table string) bool {
 	return slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table })
 }
 
-// lookupsOf returns the distinct lookups of the views that a table feeds. joiners has the views of each lookup, by the
-// lookup's ID.
+// lookupsOf returns the distinct lookups (joins with rows of other tables) of the views that a table feeds. joiners has
+// the views of each lookup, by the lookup's ID.
 func lookupsOf(views []*replicator.View, table string) (lookups []replicator.Lookup, joiners map[string][]string) {
 	joiners = map[string][]string{}
 	for _, v := range views {
@@ -234,7 +234,7 @@ func narrowed(server *canal.Source, tables []replicator.Table, views []*replicat
 	return server.For(tables)
 }
 
-// valuesOf returns the values of a table's column role that the views' feeds name.
+// valuesOf returns those values of a table's `column` role that the views name in `from`.
 func valuesOf(views []*replicator.View, table string) (values []string) {
 	for _, v := range views {
 		for _, f := range v.From {

@@ -132,7 +132,7 @@ func (t *tailing) Unlogged(table string, _ int64, err error) error {
 // minute the count of further ones. A binlog may have thousands of statements that don't tell which rows they changed.
 type absences struct {
 	said  map[string]time.Time // by table: when the last line was logged
-	quiet map[string]int       // by table: how many missing changes were not logged since said
+	quiet map[string]int       // by table: the number of missing changes since the last line
 	last  map[string]error     // by table: why the latest change is missing
 }
 
@@ -238,7 +238,7 @@ func (t *tailing) Change(ctx context.Context, c *replicator.Change) error {
 		t.given(line, c)
 	} else if line["body"] = nil; c.Row != nil {
 		t.bodies.show(line, c.Row)
-		if c.Row.Err != nil { // the version may be wrong
+		if c.Row.Err != nil { // for example, the version doesn't fit its type
 			line["error"] = c.Row.Err.Error()
 		}
 	}

@@ -15,7 +15,8 @@ import (
 // writes the cell to every view that the pipeline keeps up together with the repaired view. Those other views are its
 // siblings.
 
-// besides reports whether a sibling and the view itself are kept up together. It gets the marks of both views.
+// besides reports whether another view of the sink (sibling) is kept up to date together with the view itself (own). It
+// gets the marks of both views.
 type besides func(sibling, own replicator.Mark) bool
 
 // together opens a view and its siblings for a repair. It returns nil if the view has no siblings.
@@ -36,9 +37,8 @@ func (in *inspector) together(
 	return &verify.Together{Views: o.views, Reader: o.reader, Target: o.target, Evaluator: o.evaluator, Close: o.close}, nil
 }
 
-// siblings returns the other views that a repair of this view must also write. Views of a source in Kafka have no
-// siblings, because each record belongs to one view. Views in Kafka have no siblings, because each topic is written
-// separately.
+// siblings returns the other views that a repair of this view must also write. With a source in Kafka, it returns none.
+// A view that is kept in Kafka has no siblings either, because each topic is written separately.
 func (in *inspector) siblings(
 	ctx context.Context, shard config.Shard, view *replicator.View, keptUp besides,
 ) (siblings []*replicator.View, err error) {
@@ -85,7 +85,8 @@ func (in *inspector) siblings(
 	return siblings, err
 }
 
-// keptUp returns a besides that asks the running process's status: a sibling counts if the process keeps it up.
+// keptUp returns a function that reports whether the running process keeps a sibling up to date. running is the status
+// of the process.
 func keptUp(running []replicator.ViewStatus) besides {
 	return func(sibling, _ replicator.Mark) bool {
 		return slices.ContainsFunc(running, func(s replicator.ViewStatus) bool { return s.View == sibling.View && s.KeptUp() })

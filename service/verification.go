@@ -189,8 +189,8 @@ func (v Verification) together(
 	return in.together(ctx, shard, view, beside)
 }
 
-// ofSource returns a function that asks the running process for the status of views with one source only, because
-// another source may be down.
+// ofSource returns a function that asks the running process for the status of its views with the given source. It omits
+// the status of the views with other sources: an outage of another source doesn't matter here.
 func (v Verification) ofSource(source string) func(context.Context) ([]replicator.ViewStatus, error) {
 	return func(ctx context.Context) ([]replicator.ViewStatus, error) {
 		views, err := Client(v.Config).Status(ctx)

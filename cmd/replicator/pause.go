@@ -64,7 +64,7 @@ func askingCommand(o *options, name, did string, ask func(server.Client, context
 	return cmd
 }
 
-// asked adds advice to an error of ask.
+// asked adds advice to err, the error of a request to pause or resume a view. name is the command's name.
 func asked(name, view string, err error) error {
 	switch {
 	case err == nil:

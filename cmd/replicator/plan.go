@@ -89,7 +89,7 @@ func planDespite(cmd *cobra.Command, o *options, wrong error, asJSON bool) error
 	var views []service.PlannedView
 	for _, v := range running {
 		same := func(other service.PlannedView) bool { return other.View == v.View }
-		if !slices.ContainsFunc(views, same) { // running has an element for each source of a view: plan the view once
+		if !slices.ContainsFunc(views, same) { // a view has one status per source, but is planned once
 			views = append(views, service.PlannedView{
 				View: v.View, Sink: v.Sink, Kind: v.Kind, Action: service.PlanUnchanged,
 				Reason: "the file can't be used, so the program continues with its configuration",
