@@ -16,8 +16,8 @@ type Table struct {
 	Body     string   // the body column; "": there is none, and a row's own columns are its fields
 	Codec    string   // how the body is encoded; "" without a body
 
-	// Values are the values of Column that views name in from. The source may treat other spellings as equal, such as
-	// "Users" for "users".
+	// Values are the values of Column that views list in their `from` setting. The source may treat other spellings as
+	// equal, such as "Users" for "users".
 	Values []string
 
 	// Columns are further columns that a Row must carry: the columns that views name with $, and the fields of a table

@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// An identity is a text that describes what a cell and a version of one table are. The configuration alone can't say
-// that, because the source defines the types and collations of the key columns. And if a unique key allows only one row
-// per cell, the log position is the version, whatever the version column says. If an identity changes, a view's states
-// and entries become meaningless. So the identities are part of the view's definition. A view's fingerprint is "<part
-// of the file>.<part of the tables>". A fingerprint without the second part matches any tables.
+// An identity is a text for one table. It says which rows form a cell, and what a row's version is. The configuration
+// alone can't say that, because the source defines the types and collations of the key columns. And if a unique key
+// allows only one row per cell, the log position is the version, even if there is a version column. If an identity
+// changes, a view's states and entries become meaningless. So the identities are part of the view's definition. A
+// view's fingerprint is "<part of the file>.<part of the tables>". A fingerprint without the second part matches any
+// tables.
 
 // NamesGiven is the separator before the last part of an identity. Only views that a table feeds with all of its column
 // values (a Feed without a Column) depend on that part.
@@ -24,8 +25,8 @@ var ErrRedefined = errors.New("a source table changed since the view was filled"
 // ErrOtherKeys: the keys of two tables can never be equal.
 var ErrOtherKeys = errors.New("the keys of the two tables are of different types")
 
-// identityBytes is the length of a table's part of a fingerprint: one byte for the versions, then a hash of the
-// identity.
+// identityBytes is how many bytes of a fingerprint each table takes: the first byte of its identity, which describes
+// the versions, and then 8 hexadecimal digits of the identity's hash.
 const identityBytes = 9
 
 // SameDefinition reports whether two fingerprints stand for the same definition.

@@ -19,7 +19,7 @@ type Join struct {
 	Many   bool     // true: all rows are joined, as a list; false: only the first row, if there is one
 	Fields []Field  // the fields of the list's objects; empty: all fields of the row
 	Where  string   // expression over the joined row; "": every row
-	Order  []string // columns to sort by, "-" for descending; rows with equal values are in the order of their keys
+	Order  []string // columns to sort by ("-NAME": descending); rows with equal values are in the order of their keys
 	Limit  int      // the maximum number of rows; 0: no limit
 }
 
@@ -27,7 +27,7 @@ type Join struct {
 type JoinOn struct {
 	Column string // a column of the joined table
 	From   string // name of the join whose row has the other column; "": the view's own row
-	Path   string // the other column
+	Path   string // the other column, whose value must equal Column's
 }
 
 // Lookup is a join as the source reads it: the rows of another table that a row carries. Joins that read the same rows

@@ -23,7 +23,7 @@ var ErrNoValue = errors.New("no such value can exist")
 // Listing is one entry of a view, and the cells that contribute to it.
 type Listing struct {
 	Place   string   // the entry's name in messages
-	Shown   string   // what readers see in the entry: a sum, or the entity of a unique value; "" for a list or nothing
+	Shown   string   // the sum, or the only entity, that readers see; "" if they see a list of entities, or nothing
 	Cells   []Listed // contributing cells, at most as many as List's limit
 	Count   int      // the number of contributing cells; for an index in MySQL, the number of rows
 	Sum     *big.Rat // the total of all amounts; nil if the view has no amounts

@@ -75,7 +75,7 @@ type Target interface {
 	// Dead lists the cells that are missing from a view because they are dead letters, a page at a time. Their last value
 	// could not be computed (Value.Err) or was Rejected. The next op that is applied removes the cell from the list. So
 	// every replicator can find the missing cells, even if the store lost its dead letters. Dead may read everything that
-	// the sink remembers. It may return a cell several times, and superfluous ones.
+	// the sink remembers. It may return a cell several times, and cells that are not missing.
 	Dead(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
 	// Compare compares the views' actual contents with the ops' Values, at one moment, and returns the differences. It

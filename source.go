@@ -34,8 +34,8 @@ type Source interface {
 	// gives the reason.
 	Identities(ctx context.Context, tables []string) (map[string]string, error)
 
-	// SameKeys fails with ErrOtherKeys if the tables' keys can't be compared: a number with a text, or texts that one
-	// column treats as equal and another does not. The error names both columns.
+	// SameKeys fails with ErrOtherKeys if the tables' keys can't be compared: a key column is a number in one table and
+	// a text in another, or two tables disagree about which texts are equal. The error names both columns.
 	SameKeys(ctx context.Context, tables []string) error
 }
 

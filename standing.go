@@ -172,8 +172,8 @@ func farther(a, b map[string]Progress) map[string]Progress {
 	return both
 }
 
-// CommonFill returns the progress on one fill that two parts have in common: for each table the lesser one. Neither a
-// nor b is nil.
+// CommonFill combines two records of the progress of one fill, such as those of two shards. For each table it returns
+// the lesser progress. Neither a nor b is nil.
 func CommonFill(a, b map[string]Progress) map[string]Progress {
 	both := map[string]Progress{}
 	for _, fill := range []map[string]Progress{a, b} {

@@ -40,7 +40,7 @@ type ViewStatus struct {
 	ReadLag     *float64 `json:"-"` // like LagSeconds, but during a fill it is only the lag of reading the log
 
 	ErrorSince time.Time  `json:"error_since,omitzero"`  // when Error first occurred
-	LastError  *PastError `json:"last_error,omitempty"`  // the latest error that has passed; nil: none so far
+	LastError  *PastError `json:"last_error,omitempty"`  // the view's latest error that has ended; nil: none so far
 	Frozen     bool       `json:"frozen,omitempty"`      // readers see old contents until the view is rebuilt
 	ETA        *float64   `json:"eta_seconds,omitempty"` // seconds until the fill ends at its recent rate; nil: unknown
 

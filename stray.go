@@ -6,7 +6,8 @@ import "context"
 // the view, or another program wrote them.
 type Tidier interface {
 	// Unclaimed lists cells that a view's target shows while the sink has no state of them, a page at a time. Such entries
-	// are older than the view. The list is empty if the target's entries don't tell their cell.
+	// are older than the view. The list is empty if the target's entries don't tell their cell. For a counter,
+	// Unclaimed may correct the sums and list no cells.
 	Unclaimed(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
 	// Strays lists orphans, a page at a time (see Target.Outdated). Each was an orphan at some moment of the call,
@@ -19,7 +20,8 @@ type Tidier interface {
 
 // Relinquisher is a Target that remembers what cells contributed under earlier definitions of its views.
 type Relinquisher interface {
-	// Relinquish removes these contributions after a fill, if their cells no longer feed the view.
+	// Relinquish is called after a fill. It removes the contributions of cells that fed a view under its earlier
+	// definition and don't feed it now.
 	Relinquish(ctx context.Context) error
 }
 

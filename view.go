@@ -148,8 +148,8 @@ type Entry struct {
 	// int64), float64, Number, string, []byte, []any, Object.
 	Fields []any
 
-	// Row is the whole row, in an entry of a changelog view. Its body is rendered (Row.Text is nil). It must not be
-	// changed. Fields then holds only the decoded body; nil if the body is JSON text or can't be decoded.
+	// Row is the whole row, in an entry of a changelog view. Its body is converted already (Row.Text is nil). It must
+	// not be changed. Fields then holds only the decoded body; nil if the body is JSON text or can't be decoded.
 	Row *Row
 }
 

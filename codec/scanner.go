@@ -10,10 +10,10 @@ import (
 type scanner struct {
 	jsonscan.Scanner
 	left   int  // how many more values may be created
-	shares bool // texts may be parts of Data
+	shares bool // decoded texts may share Data's memory, which must not change then
 }
 
-// kept returns a part of Data as a text that stays valid.
+// kept returns raw, a part of Data, as a string. It copies raw unless texts may share Data's memory.
 func (s *scanner) kept(raw []byte) string {
 	if s.shares {
 		return asText(raw)

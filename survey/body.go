@@ -87,7 +87,7 @@ func decode(t *Table, column string, stages [][]Codec) bodies {
 	b.decoded = make([]replicator.Object, len(values))
 	for i, v := range values {
 		if len(v) > 0 {
-			b.decoded[i], _ = best[0].Decode(v) // the search for the codec counted the failures
+			b.decoded[i], _ = best[0].Decode(v) // failures were counted above, when the codec was chosen
 		}
 	}
 	return b
@@ -143,8 +143,8 @@ func findBody(t *Table, keyed []string, stages [][]Codec) (found *bodies, others
 		b := &all[i]
 		named := bodyRank(b.column) < len(bodyNames)
 		binary := !t.col(b.column).Text
-		// Texts that are not objects are ordinary properties. So is one column of settings beside many plain
-		// columns.
+		// A text column whose values are not objects is an ordinary column. A column of objects is not the body if
+		// there are many plain columns. It probably holds settings then.
 		if found == nil && (b.codec != "" && (plain <= 1 || named && plain <= 4) || b.codec == "" && binary && named) {
 			found = b
 		} else if b.codec != "" {

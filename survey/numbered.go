@@ -125,9 +125,9 @@ func fewNumbered(names []string) []string {
 }
 
 // takeTogether adds the table f to its group of numbered tables (orders_1, orders_2, …), which views then read as one
-// table. It doesn't if two tables of the group may have rows with the same key. part is true if f is in the group and a
-// different table of the group stands for it in the configuration. left is a note about tables that stay separate, or
-// "".
+// table. It adds nothing if two tables of the group may have rows with the same key. part is true if f is in the group
+// and a different table of the group stands for it in the configuration. left is a note about tables that stay
+// separate, or "".
 func takeTogether(g *numbered, f *followed) (part bool, left string) {
 	if g == nil {
 		return false, ""

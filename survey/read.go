@@ -123,7 +123,7 @@ func connect(ctx context.Context, dsn, rights string) (r *reader, done func(), e
 	if cfg.ReadTimeout == 0 {
 		cfg.ReadTimeout = 2 * queryTimeout
 	}
-	// The source's own connections use this character set, whatever the DSN says.
+	// Package canal reads the same source with this character set, whatever the DSN says.
 	if err := cfg.Apply(mysql.Charset("utf8mb4", "")); err != nil {
 		return nil, nil, ErrDSN
 	}
@@ -134,7 +134,7 @@ func connect(ctx context.Context, dsn, rights string) (r *reader, done func(), e
 	db := sql.OpenDB(connector)
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		_ = db.Close() // the pool has no open connection
+		_ = db.Close() // an error doesn't matter, because the pool has no open connection
 		return nil, nil, fmt.Errorf("connecting to %s: %w%s", cfg.Addr, err, missing(err, strings.ReplaceAll(rights, "%s", sqlname.Quote(cfg.DBName))))
 	}
 	done = func() {
@@ -150,7 +150,7 @@ type reader struct {
 	address  string
 	database string
 	also     []string // further columns to sample
-	sampled  int      // bytes of all samples
+	sampled  int      // total size of the samples so far, in bytes
 }
 
 func (r *reader) read(ctx context.Context, only []string) (*Database, error) {

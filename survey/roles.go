@@ -99,7 +99,7 @@ func versionRank(t *Table, name string) int {
 		strings.HasSuffix(lower, "_ts"):
 		return 2
 	case strings.HasSuffix(lower, "id") || c.DataType == "tinyint" || c.DataType == "smallint":
-		return 0 // a reference to another table, or the number of a part
+		return 0 // probably a reference to another table, or a small number such as that of an order's line
 	}
 	return 1
 }

@@ -19,7 +19,7 @@ import (
 const (
 	newestRows = 200
 	oldestRows = 50
-	places     = 8         // the number of positions that are sampled between the ends of the key
+	places     = 8         // the number of positions that are sampled between the lowest and the highest key
 	placeRows  = 25        // rows at each of these positions
 	batchRows  = 25        // the rows of one statement
 	maxBody    = 256 << 10 // longer bodies are not read
@@ -63,15 +63,15 @@ func (s *sampler) all(ctx context.Context) error {
 	return s.between(ctx)
 }
 
-// part is a part of a sample: rows from one end of the key, or from a position in it.
+// part is a part of a sample: the rows with the lowest keys, those with the highest keys, or some in between.
 type part struct {
-	from      string // a WHERE clause; "" to begin at an end of the key
+	from      string // a WHERE clause; "" to begin at the lowest or the highest key
 	direction string
 	rows      int
 }
 
-// between reads a few rows at positions between the ends if the key is a number. Rare kinds of rows may be at neither
-// end.
+// between reads a few rows at positions between the lowest and the highest key, if the key is a number. Rare kinds of
+// rows may be at neither end.
 func (s *sampler) between(ctx context.Context) error {
 	if len(s.key) != 1 || !s.table.col(s.key[0]).integer() || s.table.Rows < newestRows {
 		return nil

@@ -6,7 +6,7 @@ import (
 )
 
 // Some common kinds of tables can't be recognized by a unique key. In a log, each row is a version, and the number of
-// the row is its version. In a table of attributes, each row is one value.
+// the row is its version. In a table of attributes, each row is the value of one attribute of an entity.
 
 // entityNames lists common names of an event's entity.
 var entityNames = []string{"entity_id", "entity_uuid", "entity", "entity_key", "aggregate_id",

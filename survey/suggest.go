@@ -239,7 +239,7 @@ func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 
 // ours reports whether a view of that name may be kept in an existing table.
 func (p *plan) ours(t *Table, view string) bool {
-	// an unsampled table is not known to be empty
+	// Rows is 0 also for a table that was not sampled, and such a table may have rows.
 	empty := t.Rows == 0 && t.Problem == "" && !t.Skipped && len(t.Unique) > 0 && !isOwn(t.Name)
 	kept := p.keeper().Kept[t.Name]
 	return kept == view || empty && kept == ""

@@ -10,7 +10,7 @@ type Database struct {
 	DSN    DSN
 	Server string // HOST:PORT
 	Name   string
-	Tables []Table // base tables, by name
+	Tables []Table // base tables, sorted by name
 
 	Beyond int // the number of tables that were not sampled because there are too many
 

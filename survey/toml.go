@@ -51,7 +51,7 @@ func list(texts []string) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// pair is a name and a text of an inline table.
+// pair is a name and its text, such as a key of an inline table and its value.
 type pair struct{ name, text string }
 
 func inline(pairs []pair) string {

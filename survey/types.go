@@ -5,7 +5,7 @@ import (
 )
 
 // indexType returns a property's column type for an index table, with room for larger values than were sampled. It
-// returns "" if the values are not short or of several kinds.
+// returns "" if the values are long, or if they are of several kinds.
 func (p *property) indexType(room int64) string {
 	if p.list != strings.HasSuffix(p.path, "[]") || strings.Count(p.path, "[]") > 1 || p.Objects+p.Lists+p.Floats > 0 {
 		return ""
@@ -27,7 +27,7 @@ func (c *Column) createdAs(typ string) (string, bool) {
 		return typ, c.DataType == "tinyint"
 	case name == "varchar" && c.DataType == name:
 		return strings.ToUpper(c.Type), true
-	case name == "bigint" || name == "bigint unsigned": // MariaDB shows a width
+	case name == "bigint" || name == "bigint unsigned": // MariaDB's type includes a display width
 		return typ, c.DataType == "bigint" && strings.HasSuffix(name, "unsigned") == strings.HasSuffix(c.Type, "unsigned")
 	}
 	return typ, strings.EqualFold(strings.ReplaceAll(typ, " ", ""), strings.ReplaceAll(c.Type, " ", ""))

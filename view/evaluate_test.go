@@ -103,7 +103,7 @@ func TestWhatACellContributes(t *testing.T) {
 		{"key of an object", replicator.View{Kind: "index", Key: "x:{a}"}, `{"a":{}}`,
 			"error: view v: key: {a}: an object can't be part of a key"},
 		{"key of an empty text", replicator.View{Kind: "index", Key: "{a}"}, `{"a":""}`,
-			"error: view v: key: the template's values make an empty text, which can't be a key or a member"},
+			"error: view v: key: the template's values give an empty string, which can't be a key or a member"},
 		{"key of a UUID's text", replicator.View{Kind: "index", Key: "{a:hex}"},
 			`{"a":"71F0C4D2-2918-44CC-A2DF-6F486E96E37C"}`, "key=71f0c4d2291844cca2df6f486e96e37c"},
 		{"key of no UUID", replicator.View{Kind: "index", Key: "{a:uuid}"}, `{"a":"secret"}`,

@@ -93,7 +93,7 @@ type operator struct {
 	ints    func(a, b int) (result int, ok bool) // ok is false if the result does not fit into int64
 	decimal func(a, b decimal.Decimal) decimal.Decimal
 	compare func(order int) bool // set only for comparisons, which leave ints and decimal nil
-	others  func(a, b any) any   // expr's own operator
+	others  func(a, b any) any   // expr's own operator, where the functions above don't apply
 }
 
 var operators = map[string]operator{
@@ -204,7 +204,7 @@ func addOperators(c *conf.Config) {
 }
 
 // exactOperators replaces the operators of a type-checked tree with the functions of addOperators. It also turns each
-// literal number that a float64 can't hold into an exact.
+// literal number that no float64 holds exactly into a constant of type exact.
 func exactOperators(parsed *parser.Tree) {
 	text := []rune(parsed.Source.String())
 	ast.Walk(&parsed.Node, visitor(func(n *ast.Node) {

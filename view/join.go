@@ -23,7 +23,7 @@ type joinPlan struct {
 	whole    bool        // a path needs the whole joined row
 
 	binder *binder // resolves paths for the joined table
-	plan   *plan   // decodes the joined rows; it has no feeds
+	plan   *plan   // decodes the joined rows; its feeds are empty, because it makes no entries
 }
 
 // bindJoins lets paths lead into a view's joins, and records the columns by which joined rows are found.
@@ -125,7 +125,7 @@ func (b *binder) joinedPath(at int, p path) (ref, error) {
 	return r, err
 }
 
-// checkSteps refuses steps that a join's list can't have.
+// checkSteps refuses a path that can't lead into the join's list of rows. steps are the steps after the join's name.
 func (j *joinPlan) checkSteps(steps []step) error {
 	if len(steps) == 0 {
 		return nil

@@ -135,8 +135,8 @@ func (n *names) entities(name string) (entities []string, ok bool) {
 // keyEscape escapes a value of a key, as replicator.Key.String does for all values but the last.
 var keyEscape = strings.NewReplacer("%", "%25", ":", "%3A")
 
-// plain returns the values that a part may show as the given text. Digits may stand for bytes, or for a UUID as text,
-// which has dashes.
+// plain converts a value's text in a name to the text that FormatValue gives for the value. It can return two texts,
+// because the same digits may stand for bytes, or for a UUID that is stored as text with dashes.
 func (p *part) plain(shown string) []string {
 	switch p.form {
 	case formUUID, formHex:
@@ -159,7 +159,8 @@ func (p *part) plain(shown string) []string {
 	return []string{shown}
 }
 
-// match splits a name into its values. Like Entities, it refuses names that may be the application's own.
+// match finds the values from which the template makes a name. Like Entities, it refuses a name that the application
+// may have made.
 func (t *template) match(text string) (values []string, ok bool) {
 	values, last, ok := t.fit(text)
 	switch {
@@ -171,7 +172,8 @@ func (t *template) match(text string) (values []string, ok bool) {
 	return append(values, last), true
 }
 
-// fit splits a name that the template can make into its values. It returns the last value separately.
+// fit finds the values from which the template makes a name. It returns the last value separately. ok is false if the
+// template can't make the name.
 func (t *template) fit(text string) (values []string, last string, ok bool) {
 	if len(t.parts) == 0 {
 		return nil, "", text == t.tail

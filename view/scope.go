@@ -47,7 +47,7 @@ type scope struct {
 	cell replicator.Cell
 	row  *replicator.Row
 
-	members []any // the needed properties of the body
+	members []any // the values of the needed properties of the body
 	bodyErr error
 
 	key     []any // the values of the cell's key; empty until they are needed
@@ -57,7 +57,7 @@ type scope struct {
 	machine vm.VM
 	joined  []joined // the states of the plan's joins, in the same order
 
-	lists    [][]any // the elements of each loop of the current view; not set for a loop with a parent
+	lists    [][]any // the elements of each loop of the current view; not set for a list inside another loop's element
 	bound    []any   // the current element of each loop
 	identity []byte  // the identity of the current entry
 	text     []byte  // the current key
@@ -149,7 +149,7 @@ func (s *scope) start(r *ref) (any, error) {
 	return s.begin(r)
 }
 
-// begin does what start does, for a ref into the scope's own row.
+// begin returns the value that a ref into the scope's own row starts with. start also handles refs into joined rows.
 func (s *scope) begin(r *ref) (any, error) {
 	switch r.root.kind {
 	case rootMember:

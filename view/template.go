@@ -110,7 +110,7 @@ func (s *scope) render(t *template) (key string, ok bool, err error) {
 	b = append(b, t.tail...)
 	s.text = b
 	if len(b) == 0 {
-		return "", false, errors.New("the template's values make an empty text, which can't be a key or a member")
+		return "", false, errors.New("the template's values give an empty string, which can't be a key or a member")
 	}
 	return string(b), true, nil
 }

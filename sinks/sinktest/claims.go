@@ -56,7 +56,7 @@ func testClaims(f *fixture) {
 	}
 	f.spread(3)
 	f.claimedBy("one", "other")
-	f.claimedBy("one/0", "other/0") // partitions of two topics
+	f.claimedBy("one/0", "other/0") // a source can also be a partition of a Kafka topic
 }
 
 func (f *fixture) claimedBy(one, other string) {

@@ -133,7 +133,7 @@ func testByHand(f *fixture) {
 		}
 		for _, v := range f.s.Views {
 			spoil(v, missing, b[missing], nil, replicator.Missing)
-			if tidies { // otherwise nothing would remove entries without a cell
+			if tidies { // without a Tidier, nothing would remove the planted entries, which came from no cell
 				spoil(v, stale, b[stale], b[4], replicator.Stale)
 				spoil(v, extra, nil, b[5], replicator.Extra)
 			}
@@ -143,11 +143,11 @@ func testByHand(f *fixture) {
 		for place, kind := range want {
 			i := slices.IndexFunc(f.s.Views, func(v *replicator.View) bool { return v.Name == place.view })
 			got, sum := found[place], isSum(f.s.Views[i])
-			if got == kind || got != "" && sum { // other entities may be part of a sum
+			if got == kind || got != "" && sum { // other entities add to the sum and may change the kind
 				continue
 			}
 			stray := got == "" && sum || kind != replicator.Missing && (got == "" || got == replicator.Missing)
-			// The sink may report a planted entry as an entry without a cell.
+			// Instead of a difference, the sink may report the planted entry as an orphan.
 			if !stray || !tidies || len(f.strays(tidier, i)) == 0 {
 				f.t.Fatalf("after entity %d of view %s was changed by hand Compare finds %q, want %q",
 					place.entity, place.view, got, kind)

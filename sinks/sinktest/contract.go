@@ -70,7 +70,7 @@ type fixture struct {
 	target replicator.Target
 	base   int64 // part of the fixture's keys, so that they differ from other steps' keys
 	cells  []replicator.Cell
-	texts  map[string]bool // texts already used, for bodies that must differ
+	texts  map[string]bool // the texts of all bodies that fresh has made, so that it makes different ones
 }
 
 func newFixture(t testing.TB, s *Subject, base int64) *fixture {
@@ -201,7 +201,7 @@ func testHeldUp(f *fixture) {
 	c, old, deleted := f.cells[0], f.body(), f.body()
 	f.apply(f.put(c, 3, 33, old))
 	f.apply(f.put(c, 3, 45, old))                 // a scan puts the same row
-	f.staleOnly(f.try(f.reset(c, 3, 41, old)), 0) // the re-read after version 5, inserted at 37, was deleted at 39
+	f.staleOnly(f.try(f.reset(c, 3, 41, old)), 0) // version 5 was inserted at 37 and deleted at 39, then c was re-read
 	f.staleOnly(f.try(f.put(c, 5, 37, deleted)), 0)
 	f.shows("after a put that was held up", map[replicator.Cell]body{c: old})
 }

@@ -15,7 +15,7 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 		}
 	}
 	const asOf = firstOrder - 2
-	for _, version := range []int64{version, asOf} { // the row's version, or a position as the version
+	for _, version := range []int64{version, asOf} { // the row's version, or asOf if log positions are the versions
 		differences, err := f.target.Compare(f.t.Context(), []replicator.Op{f.reset(c, version, asOf, b)})
 		if err != nil {
 			f.t.Fatalf("Compare: %v", err)

@@ -7,11 +7,11 @@ import (
 	"replicator"
 )
 
-// fill fills views about which nothing is known, as a pipeline does: it puts the source's rows, re-reads the cells that
-// it did not confirm, and marks the end.
+// fill fills views about which the sink knows nothing, as a pipeline does. It puts the source's rows. Then it re-reads
+// the cells that Unclaimed and Outdated list. At the end it marks the views as filled.
 func (f *fixture) fill(order int64, bodies map[int]body) {
 	f.t.Helper()
-	f.apply(f.puts(2, order, bodies)...) // a lower version than that of the previous content, whose state is forgotten
+	f.apply(f.puts(2, order, bodies)...) // lower than the earlier content's version, which the sink has forgotten
 	look := func(cells []replicator.Cell) {
 		var ops []replicator.Op
 		for _, c := range cells {
@@ -78,7 +78,7 @@ func testForget(f *fixture) {
 	fill("its first definition again", 300, f.s.Views, all[0])
 }
 
-// fed checks that a sink that knows its sources names the fixture's source.
+// fed checks that the sink, if it is a replicator.Sourced, names the fixture's source.
 func (f *fixture) fed(sink replicator.Sink) {
 	f.t.Helper()
 	sourced, ok := sink.(replicator.Sourced)

@@ -63,7 +63,7 @@ func testGone(f *fixture) {
 	shows := map[replicator.Cell]body{lives: gives}
 
 	f.markAt(60, true)
-	// Cells of other sources may count, too. During a fill, the sink forgets no cell.
+	// During a fill, the sink forgets no cell. found may count other sources' cells, too.
 	if found := f.forgetGone(50); found.Remembered < 2 {
 		f.t.Errorf("during a fill ForgetGone returns %+v, want two cells remembered", found)
 	}
@@ -71,7 +71,7 @@ func testGone(f *fixture) {
 	f.markAt(100, false)
 	f.forgetGone(20) // no cell was deleted below order 20
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0)
-	if found := f.forgetGone(1000); found.Forgotten < 1 || found.Remembered < 1 { // each shard counts its own cells
+	if found := f.forgetGone(1000); found.Forgotten < 1 || found.Remembered < 1 { // a cell counts once in each shard
 		f.t.Errorf("with two deleted cells ForgetGone returns %+v, want one forgotten and one remembered", found)
 	}
 	f.shows("after the gone cell was forgotten", shows)

@@ -28,14 +28,14 @@ type history struct {
 	replicas []*replica
 	late     []*batch // batches of crashed replicas and of scans that have not arrived yet
 	scans    bool
-	exact    bool                         // reads of the source see no change after the position that they claim
-	filling  bool                         // only a scan puts the rows from before began; until it ends, views lack them
+	exact    bool                         // a read of the source sees exactly the changes up to its claimed position
+	filling  bool                         // views lack the rows older than began until a scan has put them
 	began    int64                        // the log position at which the replicas began to follow
 	inOrder  bool                         // whether views are checked for steps back
 	forgets  bool                         // deleted cells are forgotten now and then
 	marked   int64                        // the highest position that was marked
-	floors   map[floorKey]int64           // the position that a cell has certainly reached in a view
-	seen     map[floorKey]int64           // the highest position that a re-read saw: it may be above the claimed one
+	floors   map[floorKey]int64           // the lowest log position whose state a cell may show in a view
+	seen     map[floorKey]int64           // the log's highest end at a re-read of a cell, even if it claims less
 	shown    map[string]map[string]string // by view: its content after the last batch
 	trace    []string                     // the applied ops, for analysing a failure
 }
@@ -77,7 +77,7 @@ func (env *environment) newHistory(seed uint64) *history {
 	return h
 }
 
-// play runs the history and compares the end.
+// play runs the history and compares the views with the source. Then it deletes every row and compares them again.
 func (h *history) play(ctx context.Context) error {
 	if err := h.run(ctx, 5+h.rnd.IntN(30)); err != nil {
 		return err
@@ -228,8 +228,8 @@ func (h *history) interrupted(err error) bool {
 	return err != nil && h.env.subject.Interrupted != nil && h.env.subject.Interrupted(err)
 }
 
-// scan reads all rows now and queues them, to be put later. The puts get the log position from before the read. A chunk
-// has each cell once, because a pipeline's lanes coalesce changes of a cell.
+// scan reads all rows now and queues them, to be put later. The puts get the log position from before the read. Each
+// row is a batch of its own, because a pipeline never puts two rows of one cell in one batch.
 func (h *history) scan() {
 	low := h.claim(h.began)
 	for _, c := range h.source.cells {
@@ -376,9 +376,9 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 	floor := h.floors[k]
 	switch {
 	case read.claim != 0 && op.AsOf == 0:
-		// A scan's row says nothing about the cell's other rows. An older row, or one that the log has not delivered
-		// yet, may show for a moment. So a scan raises no floor. A view for which that is not acceptable is filled in a
-		// shadow.
+		// A scan's row says nothing about the cell's other rows. So the view may briefly show an older row, or one that
+		// the log has not delivered yet, and a scan does not raise the floor. If readers must not see that, the view is
+		// filled in a shadow.
 		return nil
 	case read.claim != 0: // a full re-read shows the cell at the claimed position or later
 		floor = max(floor, read.claim)
@@ -394,7 +394,7 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 	past := append([]moment{{}}, c.past...)
 	for i, m := range past {
 		if i+1 < len(past) && past[i+1].order <= floor {
-			continue // this state of the cell ended before the floor
+			continue // the cell had changed again by the floor, so the view must not show this state
 		}
 		var b body
 		if m.newest != nil {
@@ -403,7 +403,7 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 		if !maps.Equal(shown, contents(v, []contribution{{op.Cell, h.env.subject.entries(v, op.Cell, b)}})) {
 			continue
 		}
-		if read.claim == 0 { // otherwise the re-read may have seen more than it claims, and only its claim counts
+		if read.claim == 0 { // a re-read raises the floor only to its claim, although it may have seen later changes
 			floor = max(floor, m.order)
 		}
 		h.floors[k] = floor

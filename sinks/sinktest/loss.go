@@ -71,9 +71,9 @@ func testOvertaken(f *fixture) {
 	other := open(f.t, f.s, f.source, f.s.Views)
 	mark(other, at(1, 30, 0), false)
 	mark(f.target, at(0, 80, 0), true)
-	mark(f.target, at(0, 70, 0), true) // f.target must fail at the position that it marked itself, too
+	mark(f.target, at(0, 70, 0), true) // must fail, too, although f.target itself marked this position before
 	mark(other, at(1, 40, 2), false)
-	mark(f.target, at(2, 10, 0), true) // the pending fill's mark stays; its position is in epoch 1
+	mark(f.target, at(2, 10, 0), true) // must fail despite the later position: f.target doesn't know of other's fill
 }
 
 // testRegistered opens two targets before either marks anything. Both register the same epoch, for different logs. The

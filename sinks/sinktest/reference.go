@@ -102,7 +102,7 @@ type memoryTarget struct {
 	marks  *judge.Marks
 }
 
-// known returns a cell's place in a view, and what the sink knows about the cell.
+// known returns the key of a cell in the sink's maps, and what the sink knows about the cell in a view.
 func (t *memoryTarget) known(view int, c replicator.Cell) (place, judge.Known) {
 	p := place{t.source, t.views[view].Name, c}
 	known, ok := t.sink.cells[p]
@@ -164,7 +164,8 @@ func (t *memoryTarget) Apply(_ context.Context, ops []replicator.Op) (replicator
 	return batch.Applied(), nil
 }
 
-// fellows returns what the sink knows about the same cell at other sources in a view, and these cells' places.
+// fellows finds the cell of p as other sources have it. It returns what the sink knows about these cells in p's view,
+// and their keys in the sink's maps.
 func (t *memoryTarget) fellows(p place) (fellows []judge.Fellow, places []place) {
 	for m := range t.sink.marks {
 		other := place{m.source, m.view, p.cell}
@@ -270,7 +271,7 @@ func (t *memoryTarget) Held(_ context.Context, view int, after string, limit int
 	return t.page(after, limit, func(p place, k judge.Known) bool { return k.Shown && p.view == t.views[view].Name })
 }
 
-// page returns up to limit wanted cells that follow after, and where the next page begins.
+// page returns up to limit wanted cells that follow the cell named after. next is "" on the last page.
 func (t *memoryTarget) page(
 	after string, limit int, wanted func(place, judge.Known) bool,
 ) (cells []replicator.Cell, next string, err error) {
@@ -286,7 +287,8 @@ func (t *memoryTarget) page(
 	return cells, next, nil
 }
 
-// pageOf returns the first cells after a cell, in a fixed order, and the last of them if there are more.
+// pageOf sorts cells and returns those that follow the cell named after, at most limit. next is the name of the page's
+// last cell, or "" if it is the last page.
 func pageOf(cells []replicator.Cell, after string, limit int) (page []replicator.Cell, next string) {
 	cells = slices.DeleteFunc(cells, func(c replicator.Cell) bool { return c.String() <= after })
 	slices.SortFunc(cells, func(a, b replicator.Cell) int { return cmp.Compare(a.String(), b.String()) })

@@ -83,7 +83,7 @@ func (r *replica) take(e event) {
 	}
 }
 
-// prepare makes a batch of pending changes. It reads cells from the source that must be re-read.
+// prepare makes a batch of the pending changes. If a cell must be re-read, it reads the cell from the source.
 func (r *replica) prepare(ctx context.Context) error {
 	b := &batch{until: r.read}
 	var cells []replicator.Cell
@@ -134,7 +134,7 @@ func (r *replica) apply(ctx context.Context) error {
 				return err
 			}
 		}
-		if r.h.rnd.IntN(20) == 0 { // a crash between the parts
+		if r.h.rnd.IntN(20) == 0 { // a crash after a part of the batch
 			r.crash()
 			return nil
 		}
@@ -143,7 +143,8 @@ func (r *replica) apply(ctx context.Context) error {
 	return nil
 }
 
-// crash drops everything in memory. A finished batch may still arrive, because of the network or a slow process.
+// crash drops everything in memory. A prepared batch may still reach the sink later, because of the network or a slow
+// process.
 func (r *replica) crash() {
 	if r.batch != nil && len(r.batch.ops) > 0 && r.h.rnd.IntN(2) == 0 {
 		r.batch.dead = true

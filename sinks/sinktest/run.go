@@ -54,7 +54,7 @@ func runHistories(t *testing.T, s *Subject) {
 	t.Logf("%d histories", tried)
 }
 
-// soak returns how long to run histories at least, from REPLICATOR_SOAK (see `make soak`).
+// soak returns the minimum time for which to run histories, from REPLICATOR_SOAK (see `make soak`).
 func soak(t testing.TB) time.Duration {
 	text := os.Getenv("REPLICATOR_SOAK")
 	if text == "" {
@@ -70,7 +70,7 @@ func soak(t testing.TB) time.Duration {
 // writers is how many replicators write at once. Each opens the sink separately.
 const writers = 2
 
-// firstOrder is the log position at which the histories begin. Lower positions are left to the contract's ops.
+// firstOrder is the log position at which the histories begin. The contract's steps use lower positions.
 const firstOrder = 1 << 32
 
 func newEnvironment(t testing.TB, s *Subject) *environment {
@@ -83,7 +83,7 @@ func newEnvironment(t testing.TB, s *Subject) *environment {
 	if err := errors.Join(err, sink.Close()); err != nil {
 		t.Fatalf("Marks: %v", err)
 	}
-	for _, m := range marks { // an earlier environment's marks: states below them may be forgotten
+	for _, m := range marks { // begin above an earlier environment's marks, because states below them may be forgotten
 		env.base = max(env.base, m.Position.Order+1)
 	}
 	begin := replicator.Standing{Position: replicator.Position{Order: env.base, Token: "begin"},

@@ -339,7 +339,7 @@ func (b *shadowing) both(before, after map[int]body) bool {
 	return seen[0]
 }
 
-// contents returns what a view shows of bodies.
+// contents returns the content that view v should have if each entity has its body in bodies.
 func (f *fixture) contents(v *replicator.View, bodies map[int]body) map[string]string {
 	var from []contribution
 	for entity, b := range bodies {

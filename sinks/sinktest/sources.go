@@ -106,7 +106,8 @@ func testMoved(f *fixture) {
 	f.verifies("after both sources changed, unnoticed", f.everywhere(map[int]replicator.DifferenceKind{
 		moved: replicator.Extra, stayed: replicator.Stale, there: replicator.Extra}), one, other)
 
-	// Both sources put an entity that neither has now. Each removes its own row once that row is shown.
+	// Both sources have put the entity moved, and neither has a row of it now. Views show the other source's row. The
+	// other source's verify removes it. Then views show this source's row, and this source's verify removes that.
 	f.target = one.target
 	f.try(f.puts(6, 70, map[int]body{moved: b[moved]})...)
 	for _, s := range []side{other, one} {
@@ -147,7 +148,7 @@ func (f *fixture) verified(s side) [][]replicator.Op {
 	return looks
 }
 
-// verifies fails the test unless the verifies of all sides together find the expected differences.
+// verifies makes one verify for each side, and fails the test unless they find exactly the expected differences.
 func (f *fixture) verifies(when string, want map[at]replicator.DifferenceKind, sides ...side) {
 	f.t.Helper()
 	found := map[at]replicator.DifferenceKind{}

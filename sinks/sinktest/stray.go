@@ -73,7 +73,7 @@ func testStrays(f *fixture) {
 	strays, suspects := make([][]replicator.Stray, len(f.s.Views)), map[replicator.Cell]bool{}
 	for i, v := range f.s.Views {
 		strays[i] = f.strays(tidier, i)
-		var cells []replicator.Cell // after the strays: a sum has no cell, so it may already be corrected
+		var cells []replicator.Cell // listed after the strays, because Unclaimed may correct a counter's sums
 		for _, limit := range limits {
 			cells = append(cells, f.cellsOf("Unclaimed", limit, f.unclaimed(tidier, i))...)
 		}

@@ -46,12 +46,13 @@ type Subject struct {
 	DamageMark func(t testing.TB, source, view string)
 
 	// Plant adds entries where a view would show them for a cell. Remove removes what the view shows for the cell. Both
-	// use plain commands, without the sink's knowledge. For a sum, the entry is its group. If several cells of an
-	// entity feed a view, both are called for each cell, with the same entries. nil: nothing is changed by hand.
+	// use plain commands, without the sink's knowledge. In a counter or a ranking, they replace or remove a whole
+	// sum. If several cells of an entity feed a view, both are called for each cell, with the same entries. nil: the
+	// tests that change a view by hand are skipped.
 	Plant, Remove func(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry)
 
-	// Search returns what a reader sees of a view, in Read's form, if readers only see changes after the Target, a
-	// Refresher, is refreshed. nil: readers see what Read returns.
+	// Search is for a sink whose readers see changes only after a refresh (replicator.Refresher). It returns what a
+	// reader sees of a view, in Read's form. nil: readers see what Read returns.
 	Search func(t testing.TB, v *replicator.View) map[string]string
 
 	// Interrupted reports whether Apply failed in a way that may have left the batch applied in part, such as a lost

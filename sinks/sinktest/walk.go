@@ -55,8 +55,8 @@ func testOutdated(f *fixture) {
 	for entity, b := range f.fresh(9) {
 		bodies[entity] = b
 	}
-	// Entity 4 shows nothing, but must be listed, too. Its version may have been deleted while no process read the
-	// source's log, and the rows that a scan puts would then be stale.
+	// Views show nothing of entity 4, but it must be listed, too. Its row may have been deleted while no process read
+	// the log. An older row, put by a scan, would then be stale until a re-read corrects the entity's state.
 	bodies[4][hidden] = true
 	f.apply(f.puts(5, before-10, bodies)...)
 	f.apply(f.puts(5, before, map[int]body{1: bodies[1]})...)
