@@ -59,7 +59,7 @@ type user struct {
 
 const (
 	step = 1_000         // nanoseconds between two cells
-	late = 50_000 * step // how much older a late cell's version is, in nanoseconds
+	late = 50_000 * step // how far a late cell's version is set back, in nanoseconds
 )
 
 // at returns the cell with this number.
@@ -182,7 +182,8 @@ func (w *workload) appendBody(b []byte, c cell) []byte {
 	return w.appendBio(b, from)
 }
 
-// appendBio completes a body that begins at from to the wanted length.
+// appendBio appends the text of the property bio and the body's end to b. The body begins at b[from] and gets the
+// workload's body size.
 func (w *workload) appendBio(b []byte, from int) []byte {
 	for n := 0; len(b)-from < w.body-len(`"}`); n++ {
 		b = append(b, "never trust a view you did not verify "[n%38])

@@ -53,7 +53,7 @@ func (l *lab) keptDocument(ctx context.Context) (*kept, error) {
 		}}, nil
 }
 
-// documents are the users in Elasticsearch.
+// documents is a client of an Elasticsearch that contains a document for each user.
 type documents struct {
 	url  string
 	http *http.Client

@@ -57,7 +57,7 @@ func (l *lab) growth(ctx context.Context) (err error) {
 		}
 		own.cells = p.cells
 		own.workload = &workload{entities: p.cells, body: p.body, begin: time.Now().UnixNano(), order: phased,
-			emailOnly: p.curve == "body"} // all properties together are longer than the shortest body
+			emailOnly: p.curve == "body"} // bodies with all properties would be longer than the shortest wanted body
 		if err := own.prepare(ctx); err != nil {
 			return err
 		}

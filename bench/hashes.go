@@ -35,7 +35,7 @@ const emailPrefix = "email:"
 const emailView = "\n[views.user_by_email]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"index\"\nkey = \"" + emailPrefix +
 	"{email}\"\n"
 
-// hashes are the users in Redis.
+// hashes is a Redis server that contains a hash for each user.
 type hashes struct {
 	server *servers.Server
 	rdb    *redis.Client

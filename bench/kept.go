@@ -22,7 +22,7 @@ type kept struct {
 	close  func() error
 }
 
-// rawWrites write the same values to a sink without the program.
+// rawWrites write values directly to a sink: the same values that the program writes there.
 type rawWrites struct {
 	name string // what the results call the writes
 	how  string

@@ -11,8 +11,8 @@ import (
 	"replicator/internal/servers"
 )
 
-// liveDatabase is the prefix of the names of the source databases in the latency stage. Each is empty at first, so that
-// the program starts fast.
+// liveDatabase is the prefix of the names of the source databases in the latency stage. Each run has its own source
+// database. It is empty at first, so that the program starts fast.
 const liveDatabase = "live"
 
 // latency runs the program while a writer commits single-row transactions at a steady rate: into an index table, into a
@@ -46,10 +46,10 @@ type liveSetup struct {
 	over     func(ctx context.Context) error // called when all cells have been seen; may be nil
 }
 
-// adding adds a part to a run, usually a sink.
+// adding is a function that adds a part to a latency run, usually a sink with a view and a reader.
 type adding func(ctx context.Context, s *liveSetup) error
 
-// latencyInto measures one run with the added parts. sink is the server whose CPU time counts.
+// latencyInto measures one run. parts add its sinks and views. sink is the server whose CPU time counts as the sink's.
 func (l *lab) latencyInto(ctx context.Context, stage, into string, sink *servers.Server, parts ...adding) error {
 	source := fmt.Sprintf("%s%d", liveDatabase, l.runs)
 	if err := create(ctx, l.sourceDB, source, cellDDL); err != nil {
@@ -98,7 +98,7 @@ func (l *lab) latencyInto(ctx context.Context, stage, into string, sink *servers
 	return nil
 }
 
-// liveTable adds an index table to a run.
+// liveTable adds an index view in MySQL to a run.
 func (l *lab) liveTable() adding {
 	return func(ctx context.Context, s *liveSetup) error {
 		if err := create(ctx, l.sinkDB, s.database, usersEmail.ddl()); err != nil {

@@ -53,7 +53,7 @@ func (v View) more(t Table) []string {
 	return v.joined(t)
 }
 
-// path returns the configured path of a field that more returned.
+// path returns the path in the configuration for a field that View.more returned.
 func (t Table) path(field string) string {
 	if t.Refers != "" {
 		return field

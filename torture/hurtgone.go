@@ -33,7 +33,7 @@ func (p Plan) goneViews() (views []View) {
 	return views
 }
 
-// gone is the entity whose history comeAndGo creates. No writer changes it.
+// gone is an entity that only the fault comeAndGo changes. It has the versions w < x < v.
 type gone struct {
 	late
 	views   []View
@@ -88,8 +88,8 @@ func (g *gone) show(ctx context.Context) error {
 	return g.shows(ctx, g.n, fmt.Sprint(g.last))
 }
 
-// hold writes the rest of the history before the program reads any of it. A large row separates the insert and the last
-// delete in the log, so the link receives them in different parts.
+// hold writes the rest of comeAndGo's history before the program reads any of it. In the binlog, a large row separates
+// the insert and the last delete, so the link receives them in different chunks.
 func (g *gone) hold(ctx context.Context) error {
 	source := g.w.links["source"]
 	g.deletes = source.put(&tap{text: g.body(g.last), free: make(chan struct{})})
@@ -115,19 +115,19 @@ func (g *gone) hold(ctx context.Context) error {
 	return err
 }
 
-// lookAgain lets the program read the delete of v, and waits until the views don't show the entity.
+// lookAgain lets the program read the delete of version v, and waits until the views don't show the entity.
 func (g *gone) lookAgain(ctx context.Context) error {
 	g.w.links["source"].release(g.deletes)
 	return g.shows(ctx, g.n, "")
 }
 
-// readInsert lets the program read the insert of x, and records an error for each view that shows x.
+// readInsert lets the program read the insert of version x, and records an error for each view that then shows x.
 func (g *gone) readInsert(ctx context.Context) error {
 	g.w.links["source"].release(g.inserts)
 	if err := g.shows(ctx, g.after.n, fmt.Sprint(g.last)); err != nil {
 		return err
 	}
-	if err := pause.For(ctx, 100*time.Millisecond); err != nil { // the program may apply x a little later than g.after
+	if err := pause.For(ctx, 100*time.Millisecond); err != nil { // x may be applied a little after g.after's row
 		return err
 	}
 	for _, v := range g.views {

@@ -174,7 +174,7 @@ func (l *late) startBeside(ctx context.Context) error {
 	return fmt.Errorf("the second program does not follow the source: %s", launch.LastLines(beside.Log(), 3))
 }
 
-// holdW writes w, and holds both programs' puts of w on their way to Redis.
+// holdW writes version w, and makes the links hold both programs' writes of w to Redis.
 func (l *late) holdW(ctx context.Context) error {
 	its := l.links[1].put(&tap{toServer: true, text: l.key, free: make(chan struct{})})
 	own := l.w.links["cache"].put(&tap{toServer: true, text: l.key, free: make(chan struct{})})
@@ -185,8 +185,8 @@ func (l *late) holdW(ctx context.Context) error {
 	return errors.Join(its.passes(ctx, 1), own.passes(ctx, 1), l.sawW.passes(ctx, l.reads))
 }
 
-// readV writes v, and waits until both programs have received it. From then on, a tap holds the second program's binlog
-// at the next event of v.
+// readV writes version v, and waits until both programs have received it. From then on, a tap holds the second
+// program's binlog at the next event of v.
 func (l *late) readV(ctx context.Context) error {
 	v := l.body(l.last)
 	its, own := l.links[0].put(&tap{text: v}), l.w.links["source"].put(&tap{text: v})
@@ -198,8 +198,8 @@ func (l *late) readV(ctx context.Context) error {
 	return err
 }
 
-// deleteV deletes v, and waits until the main program has read the delete. For its other sinks, the main program
-// re-reads the entity at once and finds w.
+// deleteV deletes version v, and waits until the main program has read the delete. For its sinks other than Redis, the
+// main program re-reads the entity at once and finds version w.
 func (l *late) deleteV(ctx context.Context) error {
 	own := l.w.links["source"].put(&tap{text: l.body(l.last)})
 	if err := l.remove(ctx); err != nil {
@@ -208,7 +208,7 @@ func (l *late) deleteV(ctx context.Context) error {
 	if err := errors.Join(own.passes(ctx, l.reads), l.sawW.passes(ctx, l.reads+l.others)); err != nil {
 		return err
 	}
-	return pause.For(ctx, 30*time.Millisecond) // the program handles the delete shortly after the link has passed it
+	return pause.For(ctx, 30*time.Millisecond) // until the program has handled the delete that the link passed
 }
 
 // look releases the main program's writes to Redis, so that the program re-reads the entity for its Redis view. It
@@ -219,7 +219,7 @@ func (l *late) look(ctx context.Context) error {
 	return found.passes(ctx, 1)
 }
 
-// fill writes x, and runs a new program until its fill has put x into the view.
+// fill writes version x, and runs a new program until its fill has written x to the view.
 func (l *late) fill(ctx context.Context) error {
 	if err := l.put(ctx, l.last-1); err != nil {
 		return err
@@ -245,12 +245,13 @@ func (l *late) fill(ctx context.Context) error {
 	return until(ctx, "the fresh program ends", p.Ended)
 }
 
-// yield releases the answer to the main program's re-read, so that the main program writes w.
+// yield releases the answer to the main program's re-read, so that the main program writes version w.
 func (l *late) yield(ctx context.Context) error {
 	return written(ctx, l.w.links["cache"], l.key, l.w.links["source"])
 }
 
-// arrive releases the second program's put of v. That program then ends before it reads anything else.
+// arrive releases the second program's write of version v to Redis, and waits until the link has passed it. The binlog
+// of that program stays held.
 func (l *late) arrive(ctx context.Context) error {
 	return written(ctx, l.links[1], l.key, l.links[1])
 }

@@ -11,7 +11,7 @@ func logFaults() map[string]fault {
 	return map[string]fault{
 		"reset source": {about: "the source's binlogs are reset while the program runs",
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
-				if w.replica != nil { // the replica would have to be replaced, too
+				if w.replica != nil { // the replica could not continue without the deleted binlogs
 					return nil, errSkipped
 				}
 				w.load.hold.Lock()

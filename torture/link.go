@@ -74,7 +74,7 @@ func (k *link) set(t *trap) {
 	k.trap = t
 }
 
-// put adds a tap to the link.
+// put adds a tap, which counts or holds data that contain a text, to the link. It returns the tap.
 func (k *link) put(t *tap) *tap {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -50,9 +50,9 @@ func (f Fault) String() string {
 // Table shapes.
 const (
 	rows  = "rows"  // plain rows, updated in place: the last change in the binlog is the newest
-	cells = "cells" // versions of cells with a column role and a body
-	log   = "log"   // versions of entities, with a body and no column
-	grps  = "grps"  // the rows that plain rows are joined with
+	cells = "cells" // a row is a version of a cell and has a body; the table has a column role
+	log   = "log"   // a row is a version of an entity and has a body; the table has no column role
+	grps  = "grps"  // the groups table, whose rows are joined with plain rows
 )
 
 // Table is a source table.
@@ -61,7 +61,7 @@ type Table struct {
 	Shape string
 	Key   keyType
 	Codec string // the codec of the bodies: json or zlib+json
-	Keys  int    // how many keys there are; the first Kept always exist
+	Keys  int    // how many keys the table may have; the first 4 (Kept) always exist
 
 	Joined  bool   `json:",omitempty"` // the table's views also show joined rows
 	Pattern bool   `json:",omitempty"` // the source has two tables instead of this one, and a pattern matches both

@@ -19,7 +19,7 @@ type reader struct {
 	w *world
 
 	mu     sync.Mutex
-	seen   map[string]string // the last n seen, by view and key
+	seen   map[string]string // the last value of n that was seen, by view and key
 	lost   bool              // a sink may have lost data, so the reader checks nothing more
 	wrong  []string
 	passes int
@@ -95,7 +95,7 @@ func (r *reader) judge(of string, n int, shows string) {
 	}
 }
 
-// n returns the n that a view shows for an entity. It returns "" if the view does not show the entity.
+// n returns the value of column n that a view shows for an entity. It returns "" if the view does not show the entity.
 func (r *reader) n(ctx context.Context, v View, t Table, entity int) (string, error) {
 	switch v.Sink {
 	case "cache":
@@ -109,7 +109,7 @@ func (r *reader) n(ctx context.Context, v View, t Table, entity int) (string, er
 	}
 }
 
-// rowN returns the n of a row. It returns "" if the row does not exist.
+// rowN returns a row's value of column n. It returns "" if the row does not exist.
 func (r *reader) rowN(ctx context.Context, v View, t Table, key []any) (n string, err error) {
 	err = r.row(ctx, v, t, key, "n").Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -217,7 +217,7 @@ func (p Plan) toml(a addresses, without string) string {
 	return own + p.keeps(a, without)
 }
 
-// reads returns the source's section.
+// reads returns the configuration's section for the source.
 func (p Plan) reads(a addresses) string {
 	b := &strings.Builder{}
 	b.WriteString("[source]\non_lost = \"rebuild\"\n")
@@ -233,7 +233,7 @@ func (p Plan) reads(a addresses) string {
 	return b.String()
 }
 
-// process returns the sections that differ between processes: checkpoint, HTTP and limits.
+// process returns the configuration's sections that differ between processes: checkpoint, HTTP and limits.
 func (p Plan) process(a addresses) string {
 	b := &strings.Builder{}
 	if p.Store == "mysql" {
@@ -249,7 +249,7 @@ func (p Plan) process(a addresses) string {
 	return b.String()
 }
 
-// tables returns the tables' sections.
+// tables returns the configuration's sections for the tables.
 func (p Plan) tables() string {
 	b := &strings.Builder{}
 	for _, t := range p.source() {
@@ -258,7 +258,7 @@ func (p Plan) tables() string {
 	return b.String()
 }
 
-// keeps returns the sections of the sinks and the views. It leaves out the view that without names.
+// keeps returns the configuration's sections for the sinks and the views. It leaves out the view that without names.
 func (p Plan) keeps(a addresses, without string) string {
 	b := &strings.Builder{}
 	for _, s := range p.sinks() {

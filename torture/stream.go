@@ -147,7 +147,7 @@ func (w *world) newMember() (*process, error) {
 	return m, m.program.Configure(w.plan.member(at))
 }
 
-// publishes returns the sections of the publisher's sink and view.
+// publishes returns the configuration's sections for the publisher's sink and view.
 func (p Plan) publishes(a addresses) string {
 	from := []string{"cell"}
 	for _, t := range p.Tables {

@@ -10,8 +10,8 @@ import (
 // that already exist. It does not use the plan's random numbers, so the rest of a seed's plan stays the same.
 
 // splitTables replaces the first table by two tables that a pattern matches, in some plans. It leaves out plans with
-// Kafka and joined tables, because a pattern can't be published or joined. It also leaves out keys with texts, which
-// would need a collation without padding.
+// Kafka and joined tables, because a pattern can't be published or joined. It also leaves out keys with text columns,
+// because a pattern's text keys need a NO PAD collation.
 func (p *Plan) splitTables() {
 	t := &p.Tables[0]
 	t.Pattern = p.Topic == nil && !t.Joined && p.Seed/16%4 < 2 && (t.Key == intKey || t.Key == uuidKey)

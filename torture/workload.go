@@ -35,7 +35,7 @@ type workload struct {
 // groups are the groups of counters and rankings. If the MySQL sink has two shards, each shard has two of the groups.
 var groups = []string{"red", "green", "blue", "grey"}
 
-// firstN is the first n. It is above 2^53, up to which a double represents all integers exactly.
+// firstN is the first value of the columns n. It is above 2^53, up to which a double represents all integers exactly.
 const firstN = 1<<53 + 1
 
 // prepare fills the tables with the keys that always exist, and some others.
@@ -107,7 +107,7 @@ func (w *workload) transaction(ctx context.Context, r *rand.Rand, size int) erro
 		return err
 	}
 	defer tx.Rollback()
-	if skew := w.skew.Load(); skew != 0 || w.jumped.Load() { // a connection keeps the clock that was set on it
+	if skew := w.skew.Load(); skew != 0 || w.jumped.Load() { // connections keep the last timestamp that was set
 		w.jumped.Store(true)
 		if _, err := tx.ExecContext(ctx, fmt.Sprint("SET timestamp = ", time.Now().Unix()+skew)); err != nil {
 			return err

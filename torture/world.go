@@ -23,7 +23,8 @@ import (
 	"replicator/internal/servers"
 )
 
-// farm has the servers, which one run after another uses. A run may stop and kill them, but they all run at its end.
+// farm has the servers. The runs use them one after another. A run may stop and kill servers, but all of them run again
+// at its end.
 type farm struct {
 	source  map[servers.Kind]*servers.Server
 	main    map[servers.Kind]*servers.Server // the servers of the MySQL sink
@@ -140,7 +141,7 @@ type world struct {
 	load      *workload
 	reader    *reader
 	others    []*launch.Process // commands, and second programs that faults started
-	stream    *stream           // everything after the publisher, with Kafka; otherwise nil
+	stream    *stream           // with Kafka, the topic and the members that read it; otherwise nil
 
 	main      *servers.Server   // the server of the MySQL sink
 	cache     *servers.Server   // the current Redis

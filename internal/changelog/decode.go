@@ -12,8 +12,8 @@ import (
 	"replicator/internal/jsonscan"
 )
 
-// Decoder decodes records. Most records have the same table, column and names of columns as the previous record, and
-// share those texts with it. It is not safe for concurrent use. Its zero value is ready.
+// Decoder decodes records. Most records have the same table, column and names of columns as the previous record. The
+// decoded records then share these strings. It is not safe for concurrent use. Its zero value is ready.
 type Decoder struct {
 	table, column string
 	names         []string
@@ -158,7 +158,7 @@ func same(last *string, text []byte) (string, error) {
 	return *last, err
 }
 
-// stored is a record's value. Its texts share the record's memory.
+// stored is a record's decoded value. Its byte slices share the record's memory.
 type stored struct {
 	decoder   *Decoder
 	state     replicator.State

@@ -158,9 +158,9 @@ func appendKeyValues(b []byte, key replicator.Key) []byte {
 const (
 	tagBytes   = "base64"  // []byte
 	tagText    = "text64"  // string that is not UTF-8
-	tagDecimal = "decimal" // Number
-	tagJSON    = "json"    // RawJSON
-	tagBadJSON = "json64"  // invalid RawJSON
+	tagDecimal = "decimal" // replicator.Number
+	tagJSON    = "json"    // replicator.RawJSON
+	tagBadJSON = "json64"  // replicator.RawJSON that is not valid JSON
 )
 
 // appendValue appends the value of a column or a key. An integer is written in full; a float64 always has a point or an

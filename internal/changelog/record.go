@@ -13,12 +13,13 @@ import (
 type Record struct {
 	Cell replicator.Cell
 
-	// State is the cell's state from this record on. If Order equals AsOf and is not 0, the record comes from a re-read.
-	// Otherwise it is a put, and AsOf is the log position of the re-read before it.
+	// State is the cell's state from this record on. If State.Order equals State.AsOf and is not 0, the record comes
+	// from a re-read. Otherwise it is a put, and State.AsOf is the log position of an earlier re-read; 0: there was
+	// none.
 	State replicator.State
 
-	// Row is the newest row; nil if the cell is gone or the view leaves it out. The row's Cell, Version and Order are the
-	// record's.
+	// Row is the newest row; nil if the cell is gone or the view leaves it out. Its Cell, Version and Order are equal
+	// to those of Record.Cell and Record.State.
 	Row *replicator.Row
 
 	// Codec is the configured codec of Row.Body.

@@ -46,9 +46,9 @@ func (t *Table) Next(partition int32) int64 {
 	return t.next[partition]
 }
 
-// Spread returns how many partitions have cells: the lowest number in any source's marks that were added; 0 without
-// marks. The lowest number is that of the topic's beginning, because a topic only ever gains partitions, and cells stay
-// in the first ones. held reports whether any record was added.
+// Spread returns how many partitions the topic's cells are spread over: the lowest Mark.Partitions of all marks that
+// were added; 0 if none was. The lowest number is right, because partitions that a topic gains later get no cells. held
+// reports whether any record was added.
 func (t *Table) Spread() (partitions int, held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -3,7 +3,7 @@
 // Package cores sets how many processors the program uses at once.
 //
 // If a goroutine wakes another one while a processor is idle, the runtime wakes a thread to look for work. That thread
-// takes work that the first processor would have done a moment later. A program with frequent small tasks spends a
+// takes work that the busy processor would have done a moment later. A program with frequent small tasks spends a
 // fifth of its CPU time on that. On two processors, 1,000 transactions a second (go run ./bench -only latency, in
 // turns) took 151 to 153 µs each into Redis and 230 to 236 into MySQL. On one, they took 118 to 125 and 170 to 172. So
 // the program uses one processor while that suffices, and all of them as soon as it does not. It begins with one.
@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	every = 100 * time.Millisecond // how often CPU usage is checked; a backlog has only one processor for that long
+	every = 100 * time.Millisecond // how often CPU usage is checked; a backlog gets all processors within this time
 
 	much   = 0.6 // fraction of one processor: if usage rises above it, use all processors
 	little = 0.4 // fraction of one processor: if usage stays below it, use one processor
@@ -81,7 +81,8 @@ type use struct {
 	calm   int  // the number of latest intervals in a row with little usage
 }
 
-// next returns the change that is due, given the fraction of a processor that was used in the last interval.
+// next returns how the number of processors must change. busy is the CPU time used in the last interval, as a fraction
+// of one processor's time.
 func (u *use) next(busy float64) step {
 	if busy >= little {
 		u.calm = 0

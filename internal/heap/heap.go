@@ -15,8 +15,8 @@ import (
 // for MySQL, and 48, 67 and 100 for Redis.
 const (
 	room    = 72 << 20 // the heap may always grow to this size, unless most allows less
-	least   = 60       // lowest percentage, for much memory in use
-	most    = 400      // highest percentage, for little memory in use
+	least   = 60       // lowest GC percentage, for much memory in use
+	most    = 400      // highest GC percentage, for little memory in use
 	unequal = 10       // smaller changes are not made: setting a percentage stops the program for a moment
 )
 
@@ -36,7 +36,7 @@ func Pace() (stop func()) {
 	}
 }
 
-// pace is the current setting. Only the finalizers' goroutine uses percent.
+// pace has the current GC percentage. Once Pace has returned, only the goroutine that runs finalizers uses percent.
 type pace struct {
 	percent int
 	stopped chan struct{}

@@ -148,7 +148,7 @@ func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[st
 			if id == "" || !ok {
 				return nil, fmt.Errorf("index %s: a hit without _id or _source", index)
 			}
-			delete(source, "_replicator") // not with a source filter: the server would re-encode decimals as doubles
+			delete(source, "_replicator") // a source filter would make the server re-encode decimals as doubles
 			documents[id] = source
 			sort, err := json.Marshal(at(h, "sort"))
 			if err != nil {

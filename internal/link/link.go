@@ -94,7 +94,8 @@ func Open(c *mysql.Config, o Options) (*sql.DB, error) {
 // sessions. With sql_select_limit, a query without LIMIT ends early without an error. Without autocommit, a SELECT
 // leaves its transaction and locks open. With completion_type, a COMMIT may begin another transaction or end the
 // session. And scans must not be limited in time. sql_select_limit has no value for "none", and DEFAULT means the
-// global value. Each of the last two settings is a comment for the other server.
+// global value. Of the last two settings, MySQL reads the first and MariaDB the second. Each server treats the other
+// setting as a comment.
 const own = "sql_select_limit = 18446744073709551615, autocommit = 1, completion_type = 0" +
 	"/*!80000 , max_execution_time = 0 */ /*M!100100 , max_statement_time = 0 */"
 
@@ -110,7 +111,7 @@ func LockWait(silence time.Duration) time.Duration {
 type connector struct {
 	driver.Connector
 	setup      []string
-	asks       time.Duration // see Options
+	asks       time.Duration // see Options.Asks
 	generation atomic.Int64  // counts losses, and moves to another server; each ends the use of earlier connections
 	renewals   atomic.Int64  // counts calls of Renew; each ends the use of earlier connections, which were not lost
 

@@ -22,7 +22,7 @@ type watched struct {
 	net.Conn
 	asks     time.Duration
 	deadline time.Time   // the driver's read deadline
-	works    func() bool // whether the session is at work; nil until the session is set up: silence then is a loss
+	works    func() bool // whether the session is at work; nil during the session's set-up, when silence is a loss
 }
 
 // lastAnswer is how long an answer may still be in transit after the server said that the session is idle.
@@ -73,7 +73,8 @@ func (w *watched) SyscallConn() (syscall.RawConn, error) {
 // dialed is the context key under which the dialer stores its connection.
 type dialed struct{}
 
-// dial connects. It stores the watched connection where ctx says, for the code that sets up the session.
+// dial connects. If ctx has a pointer under the key dialed, dial stores the watched connection there. The code that
+// sets up the session reads it.
 func (k *connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
@@ -90,7 +91,8 @@ func (k *connector) dial(ctx context.Context, network, address string) (net.Conn
 	return w, nil
 }
 
-// unknown is the works function for a session without a marker, which the server can't be asked about.
+// unknown is watched.works for a session without a marker lock. The server can't be asked about such a session, so the
+// session counts as being at work.
 func unknown() bool { return true }
 
 // works reports whether the session that holds a marker is at work. It also returns true if that can't be found out:

@@ -1,6 +1,6 @@
 // Package remedy completes the commands that messages name. Most packages don't know which configuration file the
-// program reads. So they name a command in backquotes, `replicator rebuild users`, and In adds the file where the
-// message is shown. A user can then run the command in any folder.
+// program reads. So they name a command in backquotes, such as `replicator rebuild users`. Where the message is shown,
+// In adds the option -c with the file. A user can then run the command in any folder.
 package remedy
 
 import (
@@ -16,10 +16,11 @@ const begin = "`" + program
 
 const program = "replicator "
 
-// command matches a command in backquotes: its name, its arguments, and what to do with its output.
+// command matches a command in backquotes. Its groups are the name, the arguments, and a pipe or redirection.
 var command = regexp.MustCompile(begin + "([a-z]+)([^`]*?)( [>|][^`]*)?`")
 
-// In adds the file, once, to the commands that a text names in backquotes.
+// In adds "-c FILE" to each command that a text names in backquotes, unless the command has that option already or
+// needs no configuration.
 func (f File) In(text string) string {
 	if f == "" || !strings.Contains(text, begin) {
 		return text
@@ -51,7 +52,7 @@ func Quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// completed is an error whose text was changed: its commands got the file, or the placeholder Views was replaced.
+// completed is an error with a changed text. In has changed its commands, or Named has replaced the placeholder Views.
 type completed struct {
 	error
 	text string
@@ -60,7 +61,7 @@ type completed struct {
 func (e completed) Error() string { return e.text }
 func (e completed) Unwrap() error { return e.error }
 
-// Err returns err with the file added to the commands in its text.
+// Err returns err with a changed text: it adds "-c FILE" to the commands, as In does.
 func (f File) Err(err error) error {
 	if err == nil {
 		return nil
@@ -68,11 +69,11 @@ func (f File) Err(err error) error {
 	return with(err, f.In(err.Error()))
 }
 
-// Views is the placeholder in a message for the names of its views. Named replaces the placeholder, because readers of
-// a log don't know the names.
+// Views stands in a message for the names of the views that the message is about, where code does not know these names.
+// A caller that knows them replaces Views: see Named.
 const Views = "VIEW…"
 
-// Named returns an error with the names of its views.
+// Named returns an error in whose text the placeholder Views is replaced by the names of views.
 func Named(err error, views string) error {
 	if err == nil {
 		return nil

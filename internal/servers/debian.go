@@ -128,7 +128,8 @@ func (a *privateApt) download(ctx context.Context, sp *spec, main, security, deb
 	if err := os.MkdirAll(filepath.Join(a.dir, "lists", "partial"), 0o755); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
-	unlock, err := lockFile(ctx, filepath.Join(a.dir, "lock"), nil) // two kinds may share a suite's lists
+	// Several kinds of server use the package lists of one Debian suite.
+	unlock, err := lockFile(ctx, filepath.Join(a.dir, "lock"), nil)
 	if err != nil {
 		return err
 	}

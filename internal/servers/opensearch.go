@@ -109,7 +109,7 @@ func prepareOpenSearch(ctx context.Context, s *Server) ([]string, error) {
 	}
 	s.opts.Progress(fmt.Sprintf("%s: starting, which takes 5 to 20 seconds", s.Kind))
 	options := []string{"-Xms256m", "-Xmx512m"}
-	if s.opts.Small { // configureElastic gives the reasons
+	if s.opts.Small { // both save CPU time, as for Elasticsearch: see configureElastic
 		options = append(options, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 	}
 	return append(os.Environ(), "OPENSEARCH_JAVA="+java, "OPENSEARCH_OPTIONS="+strings.Join(options, " ")), nil

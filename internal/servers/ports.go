@@ -59,7 +59,7 @@ func portRange() (low, high int) {
 	low, high = lowPort, highPort
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
-		return low, high // not Linux, whose first ephemeral port is 49152
+		return low, high // not Linux: other systems' ephemeral ports begin at 49152
 	}
 	if f := strings.Fields(string(text)); len(f) == 2 {
 		if first, err := strconv.Atoi(f[0]); err == nil && first < high && first > 2048 {

@@ -12,7 +12,7 @@ const (
 
 func newFilter(keys int) filter { return make(filter, keys*bitsPerKey/lineBits+1) }
 
-// line returns the cache line of a hash.
+// line returns the cache line that a key with this hash uses.
 func (f filter) line(hash uint64) *[lineWords]uint64 { return &f[(hash>>32)*uint64(len(f))>>32] }
 
 func (f filter) add(hash uint64) {
@@ -33,7 +33,8 @@ func (f filter) may(hash uint64) bool {
 	return true
 }
 
-// probed returns a hash's bits in its line. The bits come from another part of the hash than the line's number.
+// probed returns the bits that a key with this hash sets in its cache line. They depend on the lower half of the hash.
+// The choice of the line depends on the upper half.
 func probed(hash uint64) (all [probes]uint64) {
 	h := (hash & 0xffffffff) * 0x9e3779b97f4a7c15
 	for i := range all {

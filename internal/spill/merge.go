@@ -34,7 +34,8 @@ func merge(all []source, each func(key, value []byte) (bool, error)) error {
 			return err
 		}
 		kept := left[:0]
-		for i, s := range left { // advance all sources with this key, the newest last, because it holds key's memory
+		// Advance each source with this key. The newest is the last to advance, because key points into its memory.
+		for i, s := range left {
 			if k, _ := s.entry(); i == newest || i < newest && bytes.Equal(k, key) {
 				more, err := s.next()
 				if err != nil {

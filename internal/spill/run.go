@@ -138,7 +138,7 @@ func (w *writer) add(key, value []byte) error {
 	return nil
 }
 
-// end makes the run readable.
+// end writes the buffered entries to the file. It returns the run, which can then be read.
 func (w *writer) end() (*run, error) {
 	if err := w.out.Flush(); err != nil {
 		return nil, err

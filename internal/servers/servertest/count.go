@@ -30,7 +30,7 @@ func (u *tally) add(t testing.TB, s *servers.Server) {
 	u.note(t, server(s))
 }
 
-// note is like add, but for a server's name.
+// note counts the test for a server, given the server's name and version ("mysql 9.7.4").
 func (u *tally) note(t testing.TB, server string) {
 	t.Helper()
 	if u.record(server, t.Name()) {
