@@ -28,7 +28,7 @@ type contender struct {
 	// count returns how many of the cells are in the sink. It is nil for a program that ends once it has written all
 	// cells.
 	count func(ctx context.Context, x *contest) (int, error)
-	// check describes what the sink holds.
+	// check describes, for the report, what the sink holds after the task.
 	check func(ctx context.Context, x *contest) (string, error)
 }
 

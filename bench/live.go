@@ -71,7 +71,7 @@ func newLive(o options, database string) *live {
 	return v
 }
 
-// look adds a sink that run reads.
+// look adds a sink to those that run reads.
 func (v *live) look(name string, watch watcher) {
 	v.sights = append(v.sights, &sight{
 		name: name, watch: watch, seen: make([]time.Duration, v.total()),

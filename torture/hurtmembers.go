@@ -140,7 +140,7 @@ func beginAnew(ctx context.Context, w *world, f Fault) (heal, error) {
 	if w.plan.Store == "mysql" { // the members' states are in MySQL
 		for _, table := range []string{"members_checkpoints", "members_dead_letters"} {
 			if _, err := w.sourceDBs[0].ExecContext(ctx, "DROP TABLE IF EXISTS "+table); err != nil {
-				w.say("%v", err) // if the server is down, checkpoints without marks remain: on_lost applies
+				w.say("%v", err) // if the server is down, checkpoints stay without marks, and on_lost applies
 			}
 		}
 	}

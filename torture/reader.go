@@ -52,7 +52,7 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// look reads the entities in one view. It ignores a server that does not answer.
+// look reads the entities that always exist from one view, and checks each. It ignores a server that does not answer.
 func (r *reader) look(ctx context.Context, v View) {
 	if v.Where || v.Kind != "row" && v.Kind != "hash" && v.Kind != "document" {
 		return
@@ -86,7 +86,7 @@ func (r *reader) judge(of string, n int, shows string) {
 		r.wrong = append(r.wrong, fmt.Sprintf("%s, which showed %s, is missing at %s", at, before,
 			time.Now().Format(time.TimeOnly+".000")))
 	case len(shows) == len(before) && shows < before:
-		// The texts compare like numbers, because every n has the same number of digits.
+		// Strings of equal length compare like the numbers in them.
 		r.wrong = append(r.wrong, fmt.Sprintf("%s went back from %s to %s at %s", at, before, shows,
 			time.Now().Format(time.TimeOnly+".000")))
 	}

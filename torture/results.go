@@ -26,7 +26,7 @@ type result struct {
 	Took    float64 // in seconds, like the next three
 	Setup   float64
 	Cleared float64 // the time to clean up after the run
-	Settled float64 // the time from the last healing until all views were right
+	Settled float64 // the time from the last healing until all views had the expected content
 	Passes  int
 	Wrong   []string `json:",omitempty"`
 	Stuck   bool     `json:",omitempty"` // at the end, a view was not running or a program had ended

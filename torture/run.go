@@ -17,7 +17,7 @@ type Outcome struct {
 	Wrong   []string      // the errors that the run found
 	Took    time.Duration // how long the run took in total
 	Setup   time.Duration // how long the run took until all programs were started
-	Settled time.Duration // the time from the last healing until all views were right
+	Settled time.Duration // the time from the last healing until all views had the expected content
 	Stuck   bool          // at the end, a view was not running or a program had ended
 
 	Inflicted []string // the faults that were really injected

@@ -13,7 +13,7 @@ const (
 	intKey  keyType = "int"
 	uuidKey keyType = "uuid" // BINARY(16)
 	textKey keyType = "text"
-	pairKey keyType = "pair" // a number and a text
+	pairKey keyType = "pair" // two columns: a number and a text
 
 	groupKey keyType = "group" // only for the groups table
 )

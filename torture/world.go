@@ -134,7 +134,7 @@ type world struct {
 	servers   *farm
 	source    *servers.Server
 	at        addresses
-	links     map[string]*link // those of the program, and the harness's own, which no fault disturbs
+	links     map[string]*link // by name: the program's links, and the harness's own, which no fault disturbs
 	sourceDBs []*sql.DB        // one for each shard of the source, as root, not through the program's link
 	sinkDBs   []*sql.DB        // one for each shard of the MySQL sink
 	redis     *goredis.Client

@@ -15,7 +15,8 @@ import (
 // Encode makes the Kafka record of r, without topic and partition.
 func Encode(r *Record) *kgo.Record { return EncodeKeyed(KeyOf(r.Cell), r) }
 
-// EncodeKeyed is Encode for a caller that already has the key of r.Cell. The record keeps key.
+// EncodeKeyed is Encode for a caller that already has the key of r.Cell. The record refers to key, which must not
+// change later.
 func EncodeKeyed(key []byte, r *Record) *kgo.Record {
 	out := &kgo.Record{Key: key, Headers: headers(r)}
 	if r.Row == nil && r.Dead == "" {

@@ -338,8 +338,8 @@ func (s *Scanner) FailDepth() error {
 	return s.Fail(fmt.Sprintf("the body nests deeper than %d levels", MaxDepth))
 }
 
-// Members calls each with the members of the JSON object in text, in order. A value is its checked JSON, a slice of
-// text.
+// Members calls each for every member of the JSON object in text, in order. value is the JSON of the member's value. It
+// has been checked, and is a slice of text.
 func Members(text []byte, each func(name, value []byte) error) error {
 	s := Scanner{Data: text}
 	if s.Space(); s.Peek() != '{' {
@@ -365,7 +365,7 @@ func Members(text []byte, each func(name, value []byte) error) error {
 	return s.End()
 }
 
-// Elements calls each with the elements of an array, as Members does.
+// Elements calls each for every element of the JSON array in text, as Members does for members.
 func Elements(text []byte, each func(value []byte) error) error {
 	s := Scanner{Data: text}
 	if s.Space(); s.Peek() != '[' {
@@ -387,14 +387,14 @@ func Elements(text []byte, each func(value []byte) error) error {
 	return s.End()
 }
 
-// value reads a value.
+// value skips the next value, and returns the value's JSON.
 func (s *Scanner) value() ([]byte, error) {
 	from := s.Pos
 	err := s.Skip(0)
 	return s.Data[from:s.Pos:s.Pos], err
 }
 
-// Valid reports whether a text is one valid value, as Members requires of a member's value.
+// Valid reports whether text is one JSON value that this package accepts. White space around the value is allowed.
 func Valid(text []byte) bool {
 	s := Scanner{Data: text}
 	s.Space()

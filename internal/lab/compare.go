@@ -11,8 +11,8 @@ import (
 	"replicator/internal/pause"
 )
 
-// Held is the actual or expected content of a view: a text for each key. If a view is compared as a set of lines, the
-// lines are the keys, and the texts are "".
+// Held is the actual or expected content of a view: for each key, the content as text. If a view is compared as a set
+// of lines, the lines are the keys, and all values are "".
 type Held map[string]string
 
 // Lines returns a Held with one key for each row.

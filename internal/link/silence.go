@@ -126,7 +126,7 @@ func (k *connector) works(marker, server string) bool {
 // whichServer is an SQL expression that distinguishes servers that may answer at one address.
 const whichServer = "CONCAT(@@hostname, ':', @@port, ':', @@server_id)"
 
-// text converts a value from the server to a text; "" for NULL.
+// text converts a value from the server to a string; "" for NULL.
 func text(v driver.Value) string {
 	switch v := v.(type) {
 	case []byte:

@@ -202,8 +202,8 @@ func (m *Map) tidy() {
 }
 
 // due returns the first run to merge, together with all later ones; -1 if no merge is due. Runs of one tier are merged
-// when there are mergedAtOnce of them. All runs are merged when those after the first are as large as the first. So the
-// files hold little more than twice the current entries.
+// when there are mergedAtOnce of them. All runs are merged when the runs after the first together are as large as the
+// first. So the files hold little more than twice the current entries.
 func (m *Map) due() int {
 	newer := int64(0)
 	for _, r := range m.runs[min(1, len(m.runs)):] {

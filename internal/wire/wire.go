@@ -5,7 +5,7 @@ package wire
 
 import "encoding/binary"
 
-// AppendText appends a text after its length.
+// AppendText appends the length of s, and then s.
 func AppendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
@@ -88,5 +88,5 @@ func (r *Reader) Uint64() uint64 {
 	return v
 }
 
-// Text reads a text after its length.
+// Text reads a string that AppendText appended.
 func (r *Reader) Text() string { return r.Bytes(r.Uvarint()) }
