@@ -41,7 +41,7 @@ func (t *Target) pageKeys(
 	if err != nil {
 		return nil, "", err
 	}
-	// Ask after reading the rows: a view with rows has at least one known cell, whose key shows the types.
+	// Ask after reading the rows: once the program has written a row, the key in its state shows the types.
 	kinds, err := t.keyKinds(ctx, k)
 	if err != nil {
 		return nil, "", err
