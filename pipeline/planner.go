@@ -122,7 +122,7 @@ func (p *planner) marks(ctx context.Context) (*remembered, error) {
 	known := &remembered{source: source, marks: marks}
 	if parted, ok := p.cfg.Sink.(replicator.Parted); ok {
 		if known.lacking, err = parted.Lacking(ctx, source); err != nil {
-			return nil, fmt.Errorf("sink %s: reading which of its parts hold which views: %w", p.cfg.Name, err)
+			return nil, fmt.Errorf("sink %s: finding out which shards hold which views: %w", p.cfg.Name, err)
 		}
 	}
 	return known, nil

@@ -81,7 +81,7 @@ func Drop(ctx context.Context, cfg *config.Config, which server.Selection) (int,
 }
 
 // Retry retries dead letters in the running process. If no process runs, Retry runs the pipelines itself until the
-// letters were retried.
+// letters have been retried.
 func Retry(ctx context.Context, setup Setup, which server.Selection) (tried, left int, err error) {
 	tried, left, err = Client(setup.Config).Retry(ctx, which)
 	if !errors.Is(err, server.ErrNotRunning) {

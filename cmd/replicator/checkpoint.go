@@ -184,10 +184,11 @@ func forgetData(cmd *cobra.Command, o *options, names []string, yes bool) (err e
 	for _, l := range left {
 		fmt.Fprintf(cmd.OutOrStdout(), "view %s left in sink %s: %s, %d %s\n", l.View, l.Sink, l.What, l.Count, l.Of)
 	}
-	if len(left) == 0 {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s left nothing in the sinks\n", namesOrAll(names))
-	}
 	question := "Remove this, and forget everything about " + namesOrAll(names) + "?"
+	if len(left) == 0 {
+		fmt.Fprintf(cmd.OutOrStdout(), "no data of %s was found in the sinks\n", namesOrAll(names))
+		question = "Forget everything about " + namesOrAll(names) + "?"
+	}
 	if err := confirm(cmd, yes, question); err != nil {
 		return err
 	}

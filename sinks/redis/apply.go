@@ -47,7 +47,8 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	todo := b.list
 	for try := 0; len(todo) > 0; try++ {
 		if try == maxTries {
-			return replicator.Applied{}, fmt.Errorf("%d entities are changed by others all the time", len(todo))
+			return replicator.Applied{}, fmt.Errorf("%d entities were changed by other processes during each of %d attempts",
+				len(todo), maxTries)
 		}
 		if err := t.read(ctx, unknown(todo)); err != nil {
 			return replicator.Applied{}, err

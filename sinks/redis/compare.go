@@ -23,7 +23,8 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 	todo := t.newBatch(ops).list // the batch is never released, because the findings may refer to its memory
 	for try := 0; len(todo) > 0; try++ {
 		if try == maxTries {
-			return nil, fmt.Errorf("%d entities are changed all the time", len(todo))
+			return nil, fmt.Errorf("%d entities changed during each of %d attempts: try again when there are fewer writes",
+				len(todo), maxTries)
 		}
 		if err := t.read(ctx, todo); err != nil {
 			return nil, err
