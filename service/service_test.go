@@ -36,7 +36,7 @@ func TestACatchUpThatFailsSaysWhatConcernsASinkOnce(t *testing.T) {
 	}
 	l.source = &fakeSource{}
 	s = &Service{lines: lineup{now: []line{l}}}
-	if err := s.CatchUp(t.Context()); err == nil || !strings.Contains(err.Error(), "access denied; `replicator check`") {
+	if err := s.CatchUp(t.Context()); err == nil || !strings.Contains(err.Error(), "access denied. `replicator check`") {
 		t.Errorf("of a source that refuses: %v", err)
 	}
 }

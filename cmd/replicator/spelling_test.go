@@ -91,7 +91,7 @@ func TestVersionsOfAKeyInSeveralSpellingsAreOneCell(t *testing.T) {
 		l.caughtUp()
 		l.expectNotes()
 		l.must("verify")
-		if out := l.must("check"); !strings.Contains(out, "different spellings of key") {
+		if out := l.must("check"); !strings.Contains(out, "rows spell key") {
 			t.Errorf("check says nothing of spellings:\n%s", out)
 		}
 		for _, e := range jsonLines[service.Explanation](t, l.must("explain", "note", "ABC", "--json")) {
