@@ -140,7 +140,8 @@ func (x *selection) siblings(ctx context.Context, conn querier, keys []replicato
 	return cells, nil
 }
 
-// keysOnly returns a selection of only the columns that identify a cell, for queries in the order of cells.
+// keysOnly returns a selection of only the columns that identify a cell, for queries that return cells in the order of
+// their keys.
 func (x *selection) keysOnly() *selection {
 	y := &selection{t: x.t, shape: x.shape, single: true, roles: noRoles()}
 	var list []string

@@ -32,7 +32,7 @@ func eachRow(rows *sql.Rows, f func() error) error {
 	return rows.Err()
 }
 
-// The servers' error numbers that the program distinguishes.
+// The servers' error numbers that this package distinguishes.
 const (
 	errnoAccessDenied     = 1045
 	errnoDBAccessDenied   = 1044

@@ -10,7 +10,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// expectation is the approximate number of rows that a scan reads if it reads only these values of the column role.
+// expectation is the approximate number of rows that a scan reads if it reads only rows with these values of the column
+// role.
 type expectation struct {
 	columns []string
 	rows    int64

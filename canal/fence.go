@@ -75,7 +75,8 @@ func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error
 	return r.present(ctx, conn)
 }
 
-// present returns a fence whose lower bound (low) is the binlog's current end, or later.
+// present returns a fence for reads that must see every change up to the binlog's current end. Its lower bound (low) is
+// that end, or later.
 func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	f = &fence{}
 	if f.low, err = r.end(ctx, conn); err != nil {
@@ -101,9 +102,9 @@ func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err err
 }
 
 // ifFree is the clause of a locking read that fails at once if a row is locked. A transaction that is in the binlog and
-// not yet visible still holds its row locks, so unlocked rows are visible. The read must not wait: it holds locks on
-// other rows, and could become part of a deadlock. The server would then roll back the transaction with the fewest
-// changes and locks, which may be the application's.
+// not yet visible still holds its row locks. So a row that is not locked shows every change in the binlog. The read
+// must not wait: it holds locks on other rows, and could become part of a deadlock. The server would then roll back the
+// transaction with the fewest changes and locks, which may be the application's.
 const ifFree = " FOR SHARE NOWAIT"
 
 // lockToRead makes reads after the fence lock their rows. SELECT rights are enough. MySQL 5.7 has no NOWAIT, so its
@@ -131,7 +132,7 @@ const settleRemedy = "set gtid_mode = ON, or performance_schema = ON and UPDATE 
 // waitingRows is how many rows a scan may lock at once if the scan waits for locks of other sessions.
 const waitingRows = 4
 
-// atMost returns n, but at most few if the read may wait while it holds locks.
+// atMost returns min(few, n) if the read may wait while it holds locks; otherwise n.
 func (f *fence) atMost(few, n int) int {
 	if f.waits {
 		return min(few, n)
@@ -181,9 +182,10 @@ func (r *Reader) untilVisible(ctx context.Context, conn *sql.Conn, gtids string)
 	return nil
 }
 
-// visibleFrom returns a log position, at or after from, up to which queries on MariaDB see everything. It is the log
-// position that a consistent snapshot names. The snapshot itself is not read, because it may lack rows. If another
-// table has since replaced a watched one, as gh-ost does, the snapshot may lack rows that were copied earlier.
+// visibleFrom returns a log position up to which queries on MariaDB see everything. It waits until that position is at
+// or after the given one. The position is the one that a consistent snapshot names. The snapshot itself is not read,
+// because it may lack rows. If another table has since replaced a watched one, as gh-ost does, the snapshot may lack
+// rows that were copied earlier.
 func (r *Reader) visibleFrom(ctx context.Context, conn *sql.Conn, from int64) (int64, error) {
 	for late := time.Now().Add(settleTime); ; {
 		low, err := r.snapshot(ctx, conn)

@@ -18,19 +18,20 @@ const maxHistory = 4096
 type history struct {
 	mu    sync.Mutex
 	at    end       // the latest end that Reader.Position has returned
-	base  *gtid.Set // all transactions up to at
+	base  *gtid.Set // all transactions up to the end in field at
 	gtids bool      // the server uses GTIDs, so base is known
 	maria bool
-	ends  []end // ends of transactions that were read after field at, ascending
+	ends  []end // the ends of transactions read after the end in field at, ascending
 	// the position after the last delivered rows; used only while the transaction of these rows has not ended
 	open end
-	seen end // the start of the binlog's latest file when a query last found rows
-	// the transactions that were executed when a query last found rows; nil once a position includes all of them
+	seen end // the start of the file that was the binlog's latest when a query last found rows
+	// the transactions that the server had executed when a query last found rows; nil once a position includes all of
+	// them
 	queried *gtid.Set
 	names   []sid
 	ids     map[sid]int32
 
-	highest   *gtid.Set   // MariaDB: the highest number read in each domain, and its writer; may lack peak
+	highest   *gtid.Set   // MariaDB: highest number in each domain, and its writer; field peak may have a higher one
 	peak      gtidRun     // the highest number in the last transaction's domain; empty if field highest includes it
 	forked    atomic.Bool // two MariaDB servers numbered transactions independently: see token.Forked
 	anonymous bool        // the last transaction of which anything was read has no GTID: see token.Anonymous
@@ -49,7 +50,7 @@ type end struct {
 
 	anonymous bool // the transaction has no GTID
 
-	last gtidRun   // the transaction that ends at pos; after a merge, all merged transactions if they form one run
+	last gtidRun   // the transaction that ends at pos; after a merge, the last run of the merged transactions
 	more []gtidRun // merged transactions that don't form one run with last
 }
 
@@ -156,7 +157,8 @@ func (h *history) see(further end, executed *gtid.Set) {
 	h.queried = joined(h.queried, executed)
 }
 
-// shownByQueries returns the transactions executed when a query last found rows; nil if before includes all of them.
+// shownByQueries returns the transactions that the server had executed when a query last found rows; nil if before
+// includes all of them.
 func (h *history) shownByQueries(before *gtid.Set) *gtid.Set {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -173,8 +175,8 @@ func (h *history) file() int64 {
 	return max(h.at.file.number, h.open.file.number, h.seen.file.number)
 }
 
-// read returns the latest position up to which anything was delivered or found by a query, and the transactions after
-// the end that Reader.Position returned last. anonymous says whether the last of these transactions has no GTID: see
+// read returns the latest log position that delivered rows or a query have reached, and the transactions read after the
+// end that Reader.Position returned last. anonymous says whether the last of these transactions has no GTID: see
 // token.Anonymous.
 func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 	h.mu.Lock()
@@ -265,8 +267,8 @@ func (h *history) join(runs []gtidRun) []gtidRun {
 	return out
 }
 
-// upTo drops all ends of transactions up to the log position order. It returns the last end that this or an earlier
-// call dropped, and the transactions up to there (nil: unknown).
+// upTo drops the transaction ends that are not after the given log position. It returns the last end that this or an
+// earlier call dropped, and the transactions up to that end (nil: unknown).
 func (h *history) upTo(order int64) (end, *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -313,8 +315,9 @@ func (h *history) latest() (order int64, before *gtid.Set) {
 	return order, before
 }
 
-// handedOut returns the log position (as a number) where the latest transaction ends, and all transactions of which
-// rows were delivered (nil: unknown).
+// handedOut returns the log position (as a number) where the latest transaction ends. before has the transactions up to
+// there. It also has the unfinished transaction, if rows of it were delivered. before is nil if the transactions are
+// unknown.
 func (h *history) handedOut() (order int64, before *gtid.Set) {
 	order, before = h.latest()
 	h.mu.Lock()

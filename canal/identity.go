@@ -144,7 +144,7 @@ func (s *schema) identity(t *replicator.Table) string {
 // digits matches the lengths in a type: (6), (10,2).
 var digits = regexp.MustCompile(`\([0-9,]*\)`)
 
-// keyKind is the kind of a value in a key.
+// keyKind classifies column types by how their values become part of a key.
 type keyKind string
 
 const (

@@ -102,7 +102,7 @@ func (c *joinedChunk) note(next string, passed int) {
 }
 
 // join reads the joined rows of a chunk's rows: first for one row, then for more and more at a time. It cuts the chunk
-// when the rows read so far, with their joined rows, have at least this many bytes; 0 means never.
+// when the rows read so far, with their joined rows, have at least the given number of bytes; 0 means never.
 func (c *joinedChunk) join(chunk *replicator.Chunk, bytes int64, join func([]*replicator.Row) error) error {
 	size := int64(0)
 	for from, n := 0, 1; from < len(chunk.Rows); n = min(2*n, newestBatch) {
@@ -128,9 +128,9 @@ type joining struct {
 	on     []*selected // the joined table's columns in the lookup's On
 	order  []string    // for ORDER BY
 
-	wanted [][]any                   // values of the On columns, each combination once
-	at     map[replicator.Key]int    // indexes in wanted, by the values as a key
-	rows   map[int][]*replicator.Row // by index in wanted: the rows that are joined by these values
+	wanted [][]any                   // combinations of values of the On columns, each once
+	at     map[replicator.Key]int    // indexes in wanted, by the combination as a key
+	rows   map[int][]*replicator.Row // by index in wanted: the rows to join that have this combination of values
 }
 
 func (r *Reader) newJoining(own *watched, l *replicator.Lookup) (*joining, error) {
@@ -170,7 +170,7 @@ func (t *watched) joinedBy(name string) (*selected, error) {
 	return &s, nil
 }
 
-// add records the values that a row is joined by. A row with a NULL among these values gets no joined rows.
+// add records by which values a row is joined. A row with a NULL among these values gets no joined rows.
 func (j *joining) add(row *replicator.Row) error {
 	values := make([]any, len(j.lookup.On))
 	for i, on := range j.lookup.On {
@@ -224,8 +224,8 @@ func (t tables) columnOf(row *replicator.Row, name string) (any, error) {
 	return key[i], nil
 }
 
-// read reads the rows that add recorded. If another session has locked a row, it reads fewer at a time until the row is
-// unlocked.
+// read reads the joined rows for the values that add recorded. If another session has locked a row, it reads fewer rows
+// at a time until the row is unlocked.
 func (j *joining) read(ctx context.Context, conn *sql.Conn, f *fence) error {
 	for from := 0; from < len(j.wanted); {
 		to := 0
@@ -276,8 +276,8 @@ func (j *joining) readSome(ctx context.Context, conn *sql.Conn, f *fence, from, 
 	return nil
 }
 
-// atMost returns how many joined rows to read for one row. Without a smaller limit, it is one more than allowed, so
-// that too many rows are noticed.
+// atMost returns how many joined rows to read for one row. Without a smaller limit, it is one more than the allowed
+// number, so that too many rows are noticed.
 func (j *joining) atMost() int {
 	switch {
 	case !j.lookup.Many:

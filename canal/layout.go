@@ -103,7 +103,7 @@ func (l *layout) declared(i int) *declaredColumn {
 // unreadable is the reason why a table's known columns can't decode a row.
 type unreadable struct {
 	why  string
-	mild bool // the cause may be that this program does not understand the lengths of types
+	mild bool // the cause may be that this package does not understand the lengths of types
 }
 
 func (e unreadable) Error() string { return e.why }

@@ -52,9 +52,9 @@ type layoutFrom struct {
 
 func newLayouts() *layouts { return &layouts{of: map[string]*track{}, settles: math.MaxInt64} }
 
-// open starts tracking a table at the log position start. certain lists the layouts known for sure, each with the log
-// position from which it applies. A layout from start or earlier becomes the current one. The others are kept for
-// later.
+// open starts tracking a table at the log position where reading begins (start). certain lists the layouts known for
+// sure, each with the log position from which it applies. A layout that applies at start becomes the current one. The
+// others are kept for later.
 func (l *layouts) open(name string, start int64, certain []layoutFrom) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,8 +73,8 @@ func (l *layouts) open(name string, start int64, certain []layoutFrom) {
 	l.setSettles()
 }
 
-// unknown reports whether the only known layout of a table is the current one, from information_schema, and the layout
-// where reading begins is unknown.
+// unknown reports whether a table's layout is unknown where reading begins, and the only known layout is the current
+// one, from information_schema.
 func (l *layouts) unknown(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,8 +82,8 @@ func (l *layouts) unknown(name string) bool {
 	return t.at() == nil && len(t.ahead) == 1
 }
 
-// known records that a table has its current columns from the log position from on. start is where reading begins, and
-// from is not before start.
+// known records the log position (from) since which a table has its current columns. It is not before start, where
+// reading begins.
 func (l *layouts) known(name string, from, start int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,7 +104,7 @@ func (l *layouts) setSettles() {
 	}
 }
 
-// settled records which tables a pattern matches from the log position order on.
+// settled records which tables a pattern matches after the given log position.
 func (l *layouts) settled(name string, order int64, members *layout) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +114,7 @@ func (l *layouts) settled(name string, order int64, members *layout) {
 // at returns the table's layout at the last position read; nil if unknown.
 func (t *track) at() *layout { return t.along[len(t.along)-1].layout }
 
-// from records a layout that applies from the log position order on.
+// from records a layout that applies after the given log position.
 func (t *track) from(order int64, x *layout) {
 	t.along = append(t.along, layoutFrom{order, x})
 }
@@ -126,11 +126,11 @@ func (l *layouts) current(name string) *layout {
 	return l.of[name].at()
 }
 
-// due reports whether settle would change a layout at the log position order.
+// due reports whether settle, called with the same order, would change a layout.
 func (l *layouts) due(order int64) bool { return order >= l.settles }
 
-// settle makes the layouts that are known for sure at the log position order the current ones. It returns the tables
-// whose rows were decoded with a wrong layout before that position.
+// settle takes into use the layouts that are known for sure at the given log position. It returns the tables whose rows
+// were decoded with a wrong layout before that position.
 func (l *layouts) settle(order int64) (wrong []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,8 +148,8 @@ func (l *layouts) settle(order int64) (wrong []string) {
 	return wrong
 }
 
-// altered records a statement's effect on a table's layout, and returns the new layout. The statement ends at the log
-// position order. behind computes the new layout from the old one; its argument told says that the handler already
+// altered records a statement's effect on a table's layout, and returns the new layout. order is the log position where
+// the statement ends. behind computes the new layout from the old one; its argument told says that the handler already
 // knows that rows of the table are skipped. reread reports whether the table's columns must be read from the server
 // again.
 func (l *layouts) altered(
@@ -165,8 +165,8 @@ func (l *layouts) altered(
 	return after, len(t.ahead) == 0
 }
 
-// await records a table's current columns, which apply once reading reaches the log position order. That is where the
-// log ended when the columns were read.
+// await records a table's current columns. order is the log position from which they apply: where the log ended when
+// they were read.
 func (l *layouts) await(name string, now *layout, order int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,8 +199,8 @@ func (l *layouts) passOver(name string) bool {
 	return tell
 }
 
-// unfit records that a table map at the log position order does not fit the table's layout. From there on the layout is
-// unknown. reread reports whether the table's columns must be read from the server again. certain reports that the
+// unfit records that the table map at the given log position does not fit the table's layout. From there on the layout
+// is unknown. reread reports whether the table's columns must be read from the server again. certain reports that the
 // columns were already read again for the same mismatch, and have not changed.
 func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
 	l.mu.Lock()
@@ -208,7 +208,7 @@ func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
 	t := l.of[name]
 	was := t.at()
 	switch {
-	case len(t.ahead) > 0: // the layout from a later position on is known, so the columns need not be read again
+	case len(t.ahead) > 0: // the layout of a later position is known already, so the columns need not be read again
 	case was != nil && t.misfit == was.digest():
 		return false, true
 	default:
@@ -220,13 +220,13 @@ func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
 	return reread, false
 }
 
-// digests returns the digest of each table's layout at the log position order; "" for unknown layouts.
+// digests returns the digest of each table's layout at the given log position; "" for unknown layouts.
 func (l *layouts) digests(order int64) map[string]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	digests := make(map[string]string, len(l.of))
 	for name, t := range l.of {
-		if nameOf(name) != name { // skip the single tables of a pattern, because each start of reading lists them again
+		if nameOf(name) != name { // skip tables that a pattern matched: they are listed again whenever a reader starts
 			continue
 		}
 		digests[name] = t.layoutAt(order).digest()
@@ -245,7 +245,7 @@ func (t *track) layoutAt(order int64) (at *layout) {
 	return at
 }
 
-// forget drops everything that only matters before the log position order.
+// forget drops the layouts that applied only before the given log position.
 func (l *layouts) forget(order int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -67,9 +67,9 @@ func (t tables) made(id string) {
 	}
 }
 
-// settleMembers makes later positions list each pattern's current members, once reading has passed the log's end at the
-// time the reader was opened. It reports the patterns of which a table is gone since the saved position, or of which
-// rows of a new table were skipped.
+// settleMembers records each pattern's current members, so that later positions list them. It does so once reading has
+// passed the position where the log ended when the reader was opened. It reports a pattern as changed without a log if
+// a table that the saved position lists is gone, or if rows of a new table were skipped.
 func (s *stream) settleMembers(order int64) error {
 	for _, p := range s.tables.patterns {
 		if !p.unsettled || order < p.end {
@@ -128,8 +128,8 @@ func (r *Reader) newestOfSeveral(ctx context.Context, conn *sql.Conn, l *look, p
 	return nil
 }
 
-// newestAtOnce does the same as newest, for a pattern's table, which has only a few of the wanted cells. If the table
-// has one row per cell, one SELECT reads all of these cells.
+// newestAtOnce does what newest does, but for a pattern's table, which has only a few of the wanted cells. If the table
+// has one row per cell, a single SELECT reads all of them.
 func (x *selection) newestAtOnce(ctx context.Context, db querier, l *look, wanted []int) error {
 	if !x.single || len(wanted) == 1 {
 		return x.newest(ctx, db, l, wanted)

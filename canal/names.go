@@ -138,9 +138,9 @@ func (n *columnNames) first(ctx context.Context, text string, candidates []strin
 	return text, nil
 }
 
-// given returns, joined in one text, the cell names that views' feeds set, if the cells would have other names
-// otherwise (see columnNames). Such a name also applies to the cells of views that read all values of the column. So
-// the text is part of the table's identity (Identities).
+// given returns the cell names that come only from views' feeds: without these feeds, the cells would have other names
+// (see columnNames). The names are joined in one text. They also apply to the cells of views that read all values of
+// the column, so the text is part of the table's identity (Identities).
 func (n *columnNames) given(ctx context.Context) (string, error) {
 	if n == nil {
 		return "", nil

@@ -33,7 +33,7 @@ func (r *Reader) connect(ctx context.Context) (*sql.Conn, error) {
 }
 
 // Newest implements replicator.Reader. It reads the newest rows of the cells, in the given order, until the rows have
-// this many bytes (0: of all cells). The rows include every change up to the binlog's current end.
+// the given number of bytes (0: no limit). The rows include every change up to the binlog's current end.
 func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	conn, err := r.connect(ctx)
 	if err != nil {

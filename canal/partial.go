@@ -57,7 +57,7 @@ const (
 	lacksChange       // the statement set the column, and the image lacks the new value
 )
 
-// splitPart does what split does, for an image that lacks columns.
+// splitPart reads a row image that lacks columns, as split reads a complete one.
 func (p *plan) splitPart(data []byte, img *image, part *imagePart) (int, error) {
 	if cap(img.spare) < len(p.columns) {
 		img.spare = make([]lack, len(p.columns))
@@ -136,8 +136,9 @@ func (p *plan) whole(img *image) bool {
 	return true
 }
 
-// untold returns the name of a column of the cell (key or column role) that a row's first image lacks. It returns "" if
-// that image has all of them. An after image then takes these columns from the before image, so it names the cell, too.
+// untold returns the name of a key or column-role column that is missing from a row's first image. It returns "" if
+// none is missing. An UPDATE's after image may then lack these columns, because inherit copies them from the before
+// image.
 func (p *plan) untold(part *imagePart) string {
 	if part == nil {
 		return ""

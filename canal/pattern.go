@@ -25,8 +25,8 @@ import (
 //
 // A position lists the members that were followed up to it, in a layout (layout.Members). A member that the start
 // position does not list is read from its CREATE TABLE on. If the log has no CREATE TABLE of it, or if a listed member
-// is gone, the pattern is reported as changed without a log (ErrUnlogged). That happens once everything is read that
-// the log had when the reader was opened.
+// is gone, the pattern is reported as changed without a log (ErrUnlogged). That happens once reading has passed the
+// position where the log ended when the reader was opened.
 type pattern struct {
 	replicator.Table
 	fold    func(string) string
@@ -341,7 +341,7 @@ func (r *Reader) regroup(ctx context.Context, id string) error {
 	}
 	defer conn.Close()
 	p.mu.Lock()
-	for left := range p.left { // the statement may have fixed the reason
+	for left := range p.left { // the statement may have removed the reason why the table was left out
 		if p.fold(left) == p.fold(id) {
 			delete(p.left, left)
 		}

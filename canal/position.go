@@ -42,7 +42,7 @@ type token struct {
 	// between the position and that point. So a server that lacks these changes can't be the source.
 	Read *read `json:"read,omitempty"`
 
-	// Run identifies the run of the program that made the position. Only for this run is Read complete. A later run,
+	// Run identifies the run of replicator that made the position. Only for this run is Read complete. A later run,
 	// which finds the position in a store, must assume that the earlier run read more before it was killed.
 	Run string `json:"run,omitempty"`
 
@@ -64,7 +64,8 @@ type read struct {
 	// epoch.
 	Older string `json:"older,omitempty"`
 
-	// Unsure are transactions that an earlier run of the program may have read: all that existed when this run began.
+	// Unsure are transactions that an earlier run of replicator may have read: all that the server had executed when a
+	// later run opened that run's position.
 	Unsure string `json:"unsure,omitempty"`
 }
 

@@ -13,9 +13,9 @@ import (
 )
 
 // With binlog_row_image = MINIMAL, an UPDATE that does not change the cell's key logs the key only if it is part of the
-// primary key. The table then still has the right key, unless a later event in the log changes it. So the row is looked
-// up by its primary key. If the row is gone, or its key may have changed, the table is reported as changed without a
-// log (ErrUnlogged).
+// primary key. The row in the table then still has this key, unless a later event changes it. So the row is looked up
+// by its primary key. If the row is gone, or its key may have changed, the table is reported as changed without a log
+// (ErrUnlogged).
 
 // primaryOf returns the indexes of the primary key's columns; nil if rows can't be looked up by that key.
 func (p *plan) primaryOf(s *schema) []int {

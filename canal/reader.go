@@ -232,7 +232,7 @@ func (r *Reader) beforeStart(ctx context.Context, db querier) (*gtid.Set, error)
 // Start returns the position at which reading begins.
 func (r *Reader) Start() replicator.Position { return r.start }
 
-// Position returns the latest end of a transaction at or before the log position order.
+// Position returns the latest end of a transaction that is not after the given log position.
 func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -242,7 +242,7 @@ func (r *Reader) Position(order int64) replicator.Position {
 	r.layouts.forget(e.order)
 	if gtids != nil {
 		t.GTID = gtids.String()
-	} else { // at the start; another server may need the GTIDs to find this position
+	} else { // unknown so far: keep the start position's GTIDs, which another server may need to find this position
 		t.GTID, t.Loose = r.loose, r.loose != ""
 	}
 	t.Skip = r.place.skip && e.order < r.skipEnd

@@ -102,7 +102,7 @@ func canBeKey(k binlog.Kind) bool {
 	return k != binlog.KindFloat && k != binlog.KindDouble && k != binlog.KindJSON
 }
 
-// refer tells the handler that a joined row changed. It passes the values of the join's columns from each image.
+// refer tells the handler that a joined row changed. It passes the values by which the row is joined, in each image.
 func (s *stream) refer(ctx context.Context, p *plan, place scale, images []*image, offs []int) error {
 	for i := range p.refers {
 		r := &p.refers[i]
@@ -259,9 +259,9 @@ func (x *selection) referringPage(ctx context.Context, db querier, f *fence, con
 	return cells, next, err
 }
 
-// referringCondition returns the condition for the rows of table own whose lookup finds a row with the values of one of
-// refs. If a lookup's values come from several tables, the condition follows only the first of these tables, so it may
-// select too many rows. condition is "" if the table no longer has the lookup.
+// referringCondition returns the SQL condition for the rows of a table (own) that are joined with the rows that refs
+// identify. All refs have the same lookup. If that lookup's values come from several tables, the condition follows only
+// the first of these tables, so it may select too many rows. condition is "" if the table no longer has the lookup.
 func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	condition string, args []any, err error,
 ) {
@@ -304,8 +304,9 @@ func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	return condition, args, nil
 }
 
-// referredBy returns the condition for rows of t that have the values of key. It compares only the columns whose values
-// l takes from the lookup with the ID from, or from the row itself if from is "".
+// referredBy returns the SQL condition for rows of t that are joined with a row of the lookup l; key has the values by
+// which they are joined. l may take its values from several tables, and the condition compares only those from t. The
+// argument from is the ID of the lookup that reads t; "" if t is the table of the view's own rows.
 func (t *watched) referredBy(l *replicator.Lookup, from string, key replicator.Key) (
 	condition string, args []any, err error,
 ) {

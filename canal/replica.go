@@ -126,12 +126,12 @@ func (s server) leftOut(ctx context.Context, db querier, tables []replicator.Tab
 }
 
 // silence remembers that the server was seen to change without logging the changes. Once the server logs again, its log
-// does not show that it lacks them. Only the GTIDs of a MySQL replica show it.
+// does not show that such changes are missing. Only the GTIDs of a MySQL replica show it.
 type silence struct {
 	mu       sync.Mutex
 	identity string
 	now      bool
-	until    int64 // the number of the binlog file in use when the server was seen to log again; 0: it always logged
+	until    int64 // number of the current binlog file when the server was first seen to log again; 0: it never stopped
 }
 
 func (q *silence) begins(identity string) {
@@ -140,8 +140,9 @@ func (q *silence) begins(identity string) {
 	q.identity, q.now = identity, true
 }
 
-// over records that the server now logs its changes, and the number of its current file. It returns the number of the
-// file that was current when the server was seen to log again; 0 if it was never seen to change without logging.
+// over records that the server logs its changes now; file is the number of its current binlog file. The result is the
+// number of the file that was current when logging was first seen to have resumed. It is 0 if the server was never seen
+// to change without logging.
 func (q *silence) over(identity string, file int64) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

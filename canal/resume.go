@@ -16,20 +16,20 @@ import (
 type place struct {
 	file  fileName
 	pos   int64
-	event event // the event that ends at pos; unknown if nothing was read before the place
+	event event // the event that ends at pos; unknown if nothing was read before it
 	epoch int
-	gtids *gtid.Set // if skip is set, the applied transactions; else all before the place; nil: unknown
-	said  *gtid.Set // transactions that the log must have before the place, or it is a different log; nil: none
+	gtids *gtid.Set // if skip is set, all transactions applied so far; else all before this position; nil: unknown
+	said  *gtid.Set // a log that lacks these transactions before pos is a different log; nil: not checked
 	born  uint32
-	skip  bool // transactions in gtids that follow the place were applied, and are dropped
+	skip  bool // drop transactions that follow this position but are in gtids: they were applied already
 	moved bool // the log position, epoch or skipped transactions differ from those in the saved Position
 
 	forked    bool // two MariaDB servers numbered transactions independently: see token.Forked
 	anonymous bool // the last transaction that was read has no GTID: see token.Anonymous
 
-	// How far the log after this place was read before: see token.Read. If readAt is 0, only the GTID sets below are
+	// How far the log after this position was read before: see token.Read. If readAt is 0, only the GTID sets below are
 	// valid.
-	readAt int64 // the log position of read (as a number, with epoch 0)
+	readAt int64 // the log position in field read, as a number with epoch 0
 	read   placed
 	beyond *gtid.Set
 	older  *gtid.Set // transactions read on another server and not yet on this one: see read.Older; nil: none
@@ -38,11 +38,11 @@ type place struct {
 
 func (p place) order() int64 { return orderOf(p.epoch, p.file.number, p.pos) }
 
-// resolver finds the place of a position in the log of the connected server: see kinship. If that is another server,
-// and it has everything that was read, reading begins at the last file before which all transactions are in the
-// position's GTIDs.
+// resolver finds where to continue in the log of the connected server after a saved position: see kinship. A log
+// position of another server means nothing in this log. If the connected server has everything that was read from the
+// other one, reading begins at the last file before which all transactions are in the position's GTIDs.
 //
-// The program compares GTID sets itself. A server's own functions do not know which domains are skipped, and MariaDB's
+// This package compares GTID sets itself. A server's own functions do not know which domains are skipped, and MariaDB's
 // can only test for equality.
 type resolver struct {
 	source *Source
@@ -227,8 +227,8 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 	return first, firstToken, nil
 }
 
-// asRead returns the record that the log was read up to p, for haveRead to merge: p's GTIDs, and p's log position if it
-// is the one that the saved position names (not p.moved).
+// asRead returns a place that only records how far the log was read, namely up to p. It has p's GTIDs. It has p's log
+// position only if the saved position names that log position (not p.moved). haveRead merges such records.
 func (p place) asRead() place {
 	read := place{beyond: p.gtids}
 	if !p.moved {
@@ -238,8 +238,8 @@ func (p place) asRead() place {
 	return read
 }
 
-// haveRead merges other's record of how far the log was read into p: the farther log position, and the union of the
-// GTID sets.
+// haveRead merges two records of how far the log was read, other's and p's. p gets the farther log position and the
+// union of the GTID sets.
 func (p *place) haveRead(other place) {
 	if other.readAt > p.readAt {
 		p.readAt, p.read = other.readAt, other.read

@@ -44,7 +44,7 @@ type tables struct {
 	byName   map[string][]*watched          // by the name in the configuration; several tables only for a pattern
 	byID     map[string]*watched
 	patterns []*pattern
-	fold     func(string) string // maps names that the server treats as equal to one text
+	fold     func(string) string // returns the same text for names that the server treats as equal
 }
 
 // find finds a watched table without allocating strings.

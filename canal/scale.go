@@ -10,7 +10,7 @@ type scale struct {
 	base     int64
 	offset   int64 // where this event begins within the decompressed data
 	num, den int64
-	taken    *int64 // the highest address that a row has so far; nil: the data is not compressed
+	taken    *int64 // the highest address given to a row so far; nil if the data is not compressed
 }
 
 // compressed returns the scale for compressed data. bytes is its length in the file, where it begins at the address
@@ -36,7 +36,8 @@ func (s scale) row(off int) (address int64, own bool) {
 	return address, true
 }
 
-// share maps the data's byte at off to an address in the first half of the compressed bytes.
+// share returns the binlog address for the byte at offset off of this event's decompressed data, relative to base. The
+// address is in the first half of the compressed bytes.
 func (s scale) share(off int64) int64 {
 	hi, lo := bits.Mul64(uint64(s.offset+off), uint64(s.num/2))
 	if hi >= uint64(s.den) { // the data is longer than declared, so it is damaged

@@ -150,7 +150,8 @@ func (r *Reader) end(ctx context.Context, conn *sql.Conn) (int64, error) {
 }
 
 // endOfRead returns the end of the binlog after rows were read. No row that was read is from a later position.
-// endOfRead also records that everything before this end counts as read, for later positions.
+// endOfRead also records that queries have seen everything before this end, so that later positions say so
+// (token.Read).
 func (r *Reader) endOfRead(ctx context.Context, conn *sql.Conn) (int64, error) {
 	file, pos, gtids, err := r.server.status(ctx, conn)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // scout reads the log's statements from the start of reading to the log's current end. It serves tables whose layouts
 // are unknown at the start, because the position is from another server or names no layouts. A position that names no
-// layouts was made by an older version of the program or by the operator, or it is the log's beginning. After the last
+// layouts was made by an older version of replicator or by the operator, or it is the log's beginning. After the last
 // statement that changed a table's columns, the table has its current columns. Without such a statement it has had them
 // since the start.
 //
@@ -23,7 +23,7 @@ import (
 type scout struct {
 	ctx    context.Context
 	stream *stream          // reads the statements; it delivers nothing
-	until  int64            // the highest log position (as a number) at which a table's current columns were read
+	until  int64            // where to stop: the highest log position (as a number) at which current columns were read
 	last   map[string]int64 // by table: where the last statement that changed the table's columns ends
 }
 

@@ -84,8 +84,8 @@ func ownedGTIDs(ctx context.Context, db querier) (commits map[string]bool, known
 	return commits, mode == "ON", nil
 }
 
-// commitLocks implements underCommit with the Performance Schema. known is true if that lists the lock that this
-// statement itself takes, and so records all metadata locks.
+// commitLocks implements underCommit with the Performance Schema. known is true if the Performance Schema lists the
+// lock that this statement itself takes: then it records all metadata locks.
 func commitLocks(ctx context.Context, db querier) (commits map[string]bool, known bool, err error) {
 	rows, err := db.QueryContext(ctx, `SELECT object_type = 'COMMIT',
 			CONCAT_WS(' ', owner_thread_id, owner_event_id, object_instance_begin)

@@ -42,7 +42,7 @@ const defaultHeartbeat = 30 * time.Second
 type Source struct {
 	cfg Config
 	*access
-	run string // identifies this run of the program: see token.Run
+	run string // identifies this run of replicator: see token.Run
 }
 
 // access is shared by all Sources of one server.

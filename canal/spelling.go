@@ -82,15 +82,15 @@ func (r *Reader) Spellings(ctx context.Context, table string,
 	return mixed, nil
 }
 
-// doubtful returns the keys of which the source may have other variants.
+// doubtful returns the keys that some row of the source may spell differently.
 func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.Key) ([]replicator.Key, error) {
 	conn, err := r.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	// The fence is needed because a transaction is in the binlog before it is visible. If two transactions add variants of
-	// one key, at least one of the two calls must see both.
+	// The fence is needed because a transaction is in the binlog before it is visible. Two transactions may each add a
+	// variant of one key, and Spellings is called after each. At least one of these two calls must see both variants.
 	f, err := r.present(ctx, conn)
 	if err != nil {
 		return nil, err
@@ -104,8 +104,8 @@ func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.K
 	return slices.DeleteFunc(slices.Clone(keys), func(k replicator.Key) bool { return alone[k] }), nil
 }
 
-// spelledAlone records the keys of which all rows have the given variant. If another session has locked a row of one
-// key, the other keys don't wait for it.
+// spelledAlone sets alone for each key of which all rows have exactly the given spelling. If another session has locked
+// a row of one key, the other keys don't wait for it.
 func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys []replicator.Key,
 	alone map[replicator.Key]bool) error {
 	query, args, err := x.spellingsQuery(keys)

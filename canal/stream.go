@@ -47,11 +47,11 @@ type stream struct {
 	// inside a file.
 	until     int64
 	untilGTID *gtid.Set // collects the transactions before until, if these were unknown
-	said      *gtid.Set // transactions that untilGTID must have at until, or it is a different log; nil: none
+	said      *gtid.Set // a log that lacks these transactions before until is a different log; nil: not checked
 	skip      *gtid.Set // transactions that were already applied, on another server; nil: none
 	guards    []*mariaGuard
 
-	// Transactions that were read before, on another server or perhaps by an earlier run of the program. Sinks may
+	// Transactions that were read before, on another server or perhaps by an earlier run of replicator. Sinks may
 	// already have them, with Orders of an older epoch. If their rows were delivered again unchanged, old images would
 	// count as newer than images that were already applied. So their rows are delivered as deletes of unknown versions,
 	// which makes the pipeline re-read the cells. nil: none.
@@ -63,7 +63,7 @@ type stream struct {
 	torn map[beginning]bool // transactions that a crash cut off in their file; handled like those in field again
 	shut bool               // an event ended the file; if the next file begins without such an event, the server died
 
-	left    *leaving                                   // how far the previous file was read, until follows is called
+	left    *leaving                                   // how far the previous file was read; nil once follows ran
 	follows func(ctx context.Context, l leaving) error // checks that the new file is of the same log
 
 	// visible reports whether queries see a committed XA transaction; nil: unknown.
@@ -348,7 +348,7 @@ func (s *stream) missedStart() error {
 		"checkpoint reset "+remedy.Views+"`, and start it again. It then fills the views", s.file.name, s.until))
 }
 
-// otherStart returns the error for a start position that is not in the log that was read.
+// otherStart returns the error for a start position that was read from a different log than the one being read.
 func (s *stream) otherStart(why string) error {
 	return errAnother(token{placed: placed{File: s.file.name, Pos: s.until}}, why)
 }

@@ -119,7 +119,7 @@ func (s *stream) readable(m *binlog.TableMap, l *layout) error {
 }
 
 // unfit handles rows that don't fit their table's layout. It reads the table's columns again, unless that was already
-// done. certain reports that the layout is known to be right, so that the rows stay unreadable.
+// done. certain reports that the server confirmed the layout, so the rows stay unreadable.
 func (s *stream) unfit(ctx context.Context, t *watched) (certain bool, err error) {
 	if s.layouts == nil {
 		return true, nil
@@ -170,8 +170,8 @@ func (s *stream) passOver(p *plan) error {
 		replicator.ErrUnlogged))
 }
 
-// settled starts to use the layouts that are known for sure from the log position order on. It is called before the
-// position advances to order, so that problems are recorded before anything later is saved.
+// settled takes into use the layouts that are known for sure at the given log position. It is called before the
+// position advances there, so that problems are recorded before anything later is saved.
 func (s *stream) settled(order int64) error {
 	if s.layouts == nil || !s.layouts.due(order) {
 		return nil

@@ -52,7 +52,8 @@ func (c *selected) lossy() bool {
 	return c.Rounded || c.kind == binlog.KindText && binlog.NeedsTable(c.Charset)
 }
 
-// place returns the column in the form that a scan's offset needs: as stored, if several values may have the same text.
+// place returns the column in the form that a scan's offset needs: as stored, if several values may have the same text;
+// otherwise as text.
 func (c selected) place() selected {
 	c.raw = c.lossy()
 	return c
@@ -249,7 +250,8 @@ func (x *selection) from() string {
 	return sqlname.Quote(x.t.Database) + "." + sqlname.Quote(x.t.Table.Table) + x.hint
 }
 
-// row makes a Row from the values of a query's result, which were read at the log position order or later.
+// row makes a Row from the values of a query's result. The query saw the table as it was at the given log position
+// (order), or later.
 func (x *selection) row(ctx context.Context, values [][]byte, order int64, now time.Time) (*replicator.Row, error) {
 	r := &replicator.Row{Cell: replicator.Cell{Table: x.t.Name}, Order: order, Version: order, Time: now, Names: x.names}
 	var few [4]any

@@ -21,7 +21,7 @@ import (
 // A Reader delivers rows before it has read the end of their transaction, so it also delivers rows of an incomplete
 // one. The first Reader that reaches the file's end therefore fails, and remembers where the transaction begins. The
 // next Reader starts before the transaction. It delivers the rows as deletes of unknown versions, so that the pipeline
-// re-reads the cells: see stream.again. If the program ends between these two Readers, its next run reaches the same
+// re-reads the cells: see stream.again. If replicator ends between these two Readers, its next run reaches the same
 // end again.
 //
 // Tables may even lack transactions that are complete in the binlog, if the redo log is not written at each commit

@@ -391,10 +391,10 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 //     replica made from a backup (gtid_slave_pos). The transactions in between are lost, as after a purge.
 //   - Neither: this may be an unrelated server. Views must not be filled from it unless the operator asks for it.
 type mariaGuard struct {
-	want   map[string]gtid.Run // by domain: Last is the number of the transaction that the log must still show
-	from   map[string]string   // by domain: the server that must have written this transaction
-	parted map[string]bool     // domains in which the log also has an earlier transaction of the server in from
-	what   error               // the error for any mismatch; nil: it depends on which of the type's three cases occurs
+	want   map[string]gtid.Run // by domain: the transaction that was read last (Last), until the log has shown it
+	from   map[string]string   // by domain: the server that wrote the transaction in want
+	parted map[string]bool     // domains in which the log has an earlier transaction of the server in from
+	what   error               // the error that any mismatch gives; nil: each of the three cases gives its own
 }
 
 func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {

@@ -18,7 +18,7 @@ import (
 // side, and have everything needed to find the newest. Then a scan walks along that index and reads only the newest
 // rows. With ten rows per cell, nine of ten are neither sent, nor decoded, nor looked up in a sink.
 //
-// The program, not the server, decides which version is the newest. It compares the cell's bytes, and orders versions
+// This package, not the server, decides which version is the newest. It compares the cell's bytes, and orders versions
 // as the reader of the binlog does. So the newest version may also be a dead letter. Each variant of a key is
 // delivered, so that the pipeline finds the newest variant as it does for the tail. In SQL, NOT EXISTS (a newer
 // version) would cost MySQL 5 µs per row of the table. The walk costs half a microsecond.
@@ -53,8 +53,8 @@ func (x *selection) versions() *versionWalk {
 	return nil
 }
 
-// walk returns the walk along an index in the order of columns. It returns nil if one of them is an ENUM or a SET,
-// which the server sorts by number but compares as text.
+// walk returns a walk along the named index, in the order of the given columns. It returns nil if one of these columns
+// is an ENUM or a SET, because the server sorts these by number but compares them as text.
 func (x *selection) walk(index string, columns []string) *versionWalk {
 	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, roles: noRoles(),
 		hint: " FORCE INDEX (" + sqlname.Quote(index) + ")"}}
@@ -89,11 +89,11 @@ func (x *selection) walk(index string, columns []string) *versionWalk {
 	return w
 }
 
-// version is one version that the walk has passed.
+// version is one row's version, as a scan along the index has read it.
 type version struct {
 	values [][]byte // values of the walk's columns
 	number int64
-	place  int // how many versions the walk has passed, including this one
+	place  int // how many versions the scan of the index has read, including this one
 }
 
 func (v *version) set(values [][]byte, number int64, place int) {
@@ -124,8 +124,8 @@ func (w *versionWalk) sameCell(a, b [][]byte) bool {
 	return w.column < 0 || same(w.column)
 }
 
-// newest reads the versions that the query selects. It returns the newest version of each cell, in the order of the
-// walk, and the last version that it read.
+// newest reads the versions that the query selects, in the order of the index. It returns the newest version of each
+// cell, in the same order, and the last version that it read.
 func (w *versionWalk) newest(ctx context.Context, db querier, query string, args []any,
 	columns []string) (found []*version, last version, err error) {
 	cells := map[replicator.Cell]*version{}

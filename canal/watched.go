@@ -16,7 +16,7 @@ type watched struct {
 	id       string // the configured name; for a table of a pattern see memberID
 	schema   atomic.Pointer[schema]
 	end      logEnd                      // the end of the log when the schema was first read
-	names    *columnNames                // names for values of the column role; nil: different values are never equal
+	names    *columnNames                // names cells by the column role's value; nil: the value itself is the name
 	rowSize  atomic.Int64                // the average size of a row in the last chunk of a scan; 0: unknown
 	expected atomic.Pointer[expectation] // the last estimate of how many rows a scan reads
 

@@ -24,7 +24,7 @@ import (
 //	event    size and checksum of the event that ends at the position
 //	GTIDs    of all transactions before the position
 //	read     the same for changes that were delivered beyond the position, which sinks may already have
-//	run      the program's run that made the position; if it is not this run, more may have been read
+//	run      the run of replicator that made the position; if it is not this run, more may have been read
 //
 // On the same server everything must agree. If anything differs, it is a different log, even if the GTIDs agree: a
 // server that was reset numbers its new transactions like the old ones. On another server files mean nothing, and only
@@ -33,7 +33,7 @@ import (
 //	the server was                          it is      and so
 //	restarted, rotated                      theSame    reading goes on at the position
 //	purged of the file                      purged     lost
-//	silent for a while                      unlogged   lost, if it can be noticed: see silence, server.unlogged
+//	not logging for a while                 unlogged   lost, if it can be noticed: see silence, server.unlogged
 //	reset, restored from a backup, set back another    lost
 //	replaced by a replica with everything   heir       reading goes on after what was applied, in a new epoch
 //	replaced by a replica without the end   behind     lost
@@ -55,12 +55,12 @@ const (
 type ruling struct {
 	kinship
 	why   string
-	gtids *gtid.Set // the position's GTIDs; nil if it has none, or if they are in said
-	said  *gtid.Set // transactions that the log must have before the position, or it is a different log; nil: none
-	born  uint32    // the file's creation time; known only if the server is the same
+	gtids *gtid.Set // the position's GTIDs; nil if it has none, or if field said has them
+	said  *gtid.Set // a log that lacks these transactions before the position is a different log; nil: not checked
+	born  uint32    // when the position's file was begun; known only if kinship is theSame
 
-	// The transactions that a MariaDB server has executed, if its log is certainly the same; else nil. Domains that
-	// this set lacks are ignored.
+	// The transactions that a MariaDB server has executed; nil unless the server certainly has the position's log. GTID
+	// domains that are not in this set were deleted at the server, so they are ignored.
 	executed *gtid.Set
 }
 
@@ -76,7 +76,7 @@ func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 	}
 	if t.Read != nil && t.Read.File != "" {
 		if read, err := r.atPlace(ctx, t.Read.placed); err != nil || read.kinship != theSame {
-			if read.kinship == purged { // impossible in one log: the earlier file of the position was not purged
+			if read.kinship == purged { // not a purge: the position's file is older and still exists
 				read.kinship = another
 			}
 			return read, err
@@ -131,10 +131,10 @@ func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 	return ruling{kinship: theSame, born: w.Born}, nil
 }
 
-// agree compares a position's GTIDs with the GTIDs of the same server. Before, the position was found to agree with the
-// server's files. MariaDB forgets a domain that FLUSH BINARY LOGS DELETE_DOMAIN_ID names, once all its transactions are
-// purged. If the file still has the event that ends at the position, the log is the same, and such a domain no longer
-// counts.
+// agree compares a position's GTIDs with those of the same server. The caller has already compared the position with
+// the server's files. MariaDB forgets a domain that FLUSH BINARY LOGS DELETE_DOMAIN_ID names, once all its transactions
+// are purged. If the file still has the event that ends at the position, the log is the same, and such a domain no
+// longer counts.
 func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	executed, err := r.server.executed(ctx, r.db)
 	if err != nil {
@@ -170,7 +170,7 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	case err != nil:
 		return err
 	case !known:
-		if t.asked() == 4 { // no event was compared
+		if t.asked() == 4 { // no event was compared, so reading must check the GTIDs
 			d.said, d.gtids = d.gtids, nil
 		}
 		return nil
@@ -198,8 +198,8 @@ func otherBefore(now, before string) string {
 
 // stillSame checks that this server's log is still the one being read. It is called when the server says that it is
 // idle, because a reader does not notice a RESET. Both servers delete the file while it is being read, and send the
-// waiting reader heartbeats. They compare the reader's position with the new file's length. So they skip everything
-// until the new file is longer than the deleted file was.
+// waiting reader heartbeats. They then compare the reader's position with the length of the new file of that name. So
+// they send nothing until the new file is longer than the deleted one was.
 func (r *Reader) stillSame(ctx context.Context) error {
 	s := r.stream
 	if s.tx.open || s.until > 0 {
@@ -228,15 +228,16 @@ func (r *Reader) stillSame(ctx context.Context) error {
 	return res.refusal(token{placed: at}, d)
 }
 
-// leaving is how far a file was read, when the next file begins.
+// leaving records how far a binlog file was read before the next file began.
 type leaving struct {
 	placed
-	shut bool // the file's last event says that the file ends; if not, the server died, or removed the file
+	shut bool // an event ended the file; if none did, the server died, or the file was deleted
 }
 
 // follows checks that the new file is of the log being read, because a reader does not notice a RESET here either. If
 // the file that was read is gone, both servers continue after the new file of the same name, and so skip that file's
-// contents. If the file was purged in the meantime, nothing can be checked. Then the file must have ended regularly.
+// contents. If the file was purged in the meantime, it can't be compared. Then follows only requires that an event
+// ended it (leaving.shut).
 func (r *Reader) follows(ctx context.Context, l leaving) error {
 	ctx, cancel := context.WithTimeout(ctx, min(3*dialTimeout, r.source.cfg.ReadTimeout))
 	defer cancel()
@@ -298,7 +299,7 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	return ruling{kinship: heir, gtids: gtids}, nil
 }
 
-// refusal returns the error for a position at which, by the ruling, no reader can continue; nil if one can.
+// refusal returns an error if, by the ruling, no reader can continue at the position; otherwise nil.
 func (r *resolver) refusal(t token, d ruling) error {
 	switch d.kinship {
 	case theSame, heir:
@@ -321,7 +322,7 @@ func (r *resolver) refusal(t token, d ruling) error {
 		"log the views are complete, use checkpoint set", t, t.Server, r.server.identity, d.why))
 }
 
-// errAnother returns the error for a log position that is not in the log that was read.
+// errAnother returns the error for a position that was read from a different log than the source's current one.
 func errAnother(at token, why string) error {
 	return replicator.Fatal(fmt.Errorf("%w: %s in the source's binlog is not the position that was read before: %s. "+
 		"The source's binlogs were reset (RESET), or the source was restored or set back. If the views include "+

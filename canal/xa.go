@@ -39,7 +39,7 @@ type prepared struct {
 // held has the changes of an XA transaction in watched tables, to be delivered when the transaction is committed.
 type held struct {
 	cells      map[replicator.Cell]replicator.ChangeKind
-	references map[replicator.Reference]string // reference (without Order and Time) → the joined table
+	references map[replicator.Reference]string // reference (without Order and Time) → the joined table, which changed
 	tables     map[string]error                // tables whose changed cells are unknown, and why they are unknown
 	size       int64
 
@@ -52,7 +52,7 @@ type held struct {
 const (
 	maxHeld      = 4 << 20          // bytes for the cells of all prepared transactions
 	heldOverhead = 120              // approximate memory of a cell besides its own bytes
-	positionHold = 10 * time.Second // how long positions stay before a prepared transaction
+	positionHold = 10 * time.Second // for how long no position passes the beginning of a prepared transaction
 )
 
 // prepare records the current transaction, which ends with the given XA_PREPARE event. A transaction committed in one
@@ -123,7 +123,8 @@ func (s *stream) holdCell(c *replicator.Change) {
 	h.cells[c.Cell] = c.Kind
 }
 
-// holdReference is holdCell for a reference to a row of a table.
+// holdReference does what holdCell does, for a changed row of a joined table. ref has the values by which other rows
+// are joined with it.
 func (s *stream) holdReference(table string, ref replicator.Reference) {
 	h := s.holding()
 	if h.tables[table] != nil {

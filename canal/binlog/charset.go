@@ -52,7 +52,8 @@ type Charsets struct {
 	Ask func(ctx context.Context, charset string) (*Codes, error)
 }
 
-// NewCharsets makes the character sets of a server's collations, without their tables.
+// NewCharsets returns the character sets of a server's collations. Their conversion tables are read from the server
+// later, when they are first needed (learn).
 func NewCharsets(f gtid.Flavor, collations map[uint64]string) Charsets {
 	c := Charsets{Collations: collations, sets: map[string]*charset{"binary": nil}}
 	for _, name := range collations {
