@@ -44,8 +44,8 @@ func definition(ctx context.Context, q querier, table string) (text string, err 
 }
 
 // lookAtTables returns an error if a table was emptied, or was altered since its view was opened, so that the view must
-// be opened again. Mark calls it, one call at a time, but not while the views are being filled. All changes before the
-// log position order have been applied.
+// be opened again. Mark calls it, one call at a time, but not while the views are being filled. order is the log
+// position before which all changes have been applied.
 func (t *Target) lookAtTables(ctx context.Context, order int64) error {
 	for _, k := range t.kept {
 		// Skip a table that was checked recently, by this target or by one that was open before it.

@@ -40,14 +40,14 @@ type converted struct {
 
 	old     *viewState // the cell's state in the view before the op; nil if none was read
 	applies bool
-	now     []row // what the view will show for the cell: the field rows, another source's rows, or none
+	now     []row // what the view will show for the cell: this source's rows, another source's, or none
 	yields  bool  // the view shows another source's row instead of this source's
-	waits   bool  // yields is set, and the state keeps the field rows until the other source's row is gone
-	heir    bool  // this source's row is gone, so the view will show another source's, which its state kept
-	barren  bool  // heir was set, and the server refused the other source's rows
+	waits   bool  // the view shows another source's row; until that is gone, the state keeps this source's
+	heir    bool  // this source's row is gone, so the view will show the row that another source's state kept
+	barren  bool  // the server refused the row that another source's state kept, so the view shows none for the cell
 
-	one  [1]row   // the array that the field rows is a slice of, if there is only one row
-	cell [1][]row // the array that change.rows is a slice of; its only element is the field now
+	one  [1]row   // backs the slice in field rows, if there is only one row
+	cell [1][]row // backs the slice in change.rows, if only one cell feeds the key; holds the slice in field now
 }
 
 // Apply implements replicator.Target.
@@ -219,7 +219,7 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 	switch {
 	case err == nil || reason == "" && !tooMuch(err):
 		return err
-	case reason != "" && t.grown(): // a view's table counted as free of unknown rows, but may have some
+	case reason != "" && t.grown(): // a view was fresh, but its table may have another program's rows: repeat
 		return t.applyOrSplit(ctx, batch, items, mode)
 	case len(items) > 1:
 		half := len(items) / 2
@@ -259,7 +259,8 @@ func (t *Target) applyPatiently(ctx context.Context, batch *judge.Batch, items [
 	return patiently(ctx, func() error { return t.applyOnce(ctx, batch, items, mode) })
 }
 
-// patiently calls do until the server doesn't roll the transaction back, but at most attempts times.
+// patiently calls do, and calls it again if the server rolled its transaction back in favor of another one. The
+// constant attempts limits the calls.
 func patiently(ctx context.Context, do func() error) error {
 	for i := 1; ; i++ {
 		err := do()

@@ -58,7 +58,7 @@ func (s *Sink) checkSettings(ctx context.Context, srv *server, what string) []re
 	return found
 }
 
-// failed returns a finding for an error. otherwise is the fix if the error names none.
+// failed returns a finding for an error. The text in otherwise is the finding's fix, unless the error names one.
 func failed(what string, err error, otherwise string) replicator.Finding {
 	f := replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(),
 		Fix: replicator.FixFor(err, otherwise)}
@@ -105,7 +105,7 @@ func (s *Sink) mayCreate(ctx context.Context) bool { return s.has(ctx, "CREATE")
 func (s *Sink) has(ctx context.Context, right string) bool {
 	grants, err := texts(ctx, s.db, "SHOW GRANTS")
 	if err != nil {
-		return true // unknown; Open reports a missing right
+		return true // the grants can't be read. If the right is missing, Open reports it
 	}
 	for _, g := range grants {
 		privileges, on, onSome := strings.Cut(g, " ON ")

@@ -67,14 +67,14 @@ func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 	if c.exact() {
 		return c.keepsSpaces() || !from.tellsSpaces()
 	}
-	// MariaDB's _0900_ names are aliases of collations with newer weights.
+	// In MariaDB, a _0900_ name is an alias of a collation with newer weights, which may treat other texts as equal.
 	later := mariaDB && strings.Contains(c.collation, "_0900_")
 	return asFine(c.collation, from.Collation) && !later
 }
 
-// asFine reports whether collation distinguishes all texts that the collation than distinguishes. It does if both are
-// the same, or if both have the same rules and collation also distinguishes accents or case. A collation has the same
-// rules in utf8mb3 and utf8mb4.
+// asFine reports whether the first collation distinguishes all texts that the second one (than) distinguishes. It does
+// if both are the same, or if they have the same rules and the first distinguishes more: accents, or accents and case.
+// A collation has the same rules in utf8mb3 and utf8mb4.
 func asFine(collation, than string) bool {
 	set, rules, _ := strings.Cut(collation, "_")
 	otherSet, otherRules, _ := strings.Cut(than, "_")
@@ -93,9 +93,9 @@ func asFine(collation, than string) bool {
 		strings.TrimSuffix(rules, levels[fine]) == strings.TrimSuffix(otherRules, levels[coarse])
 }
 
-// byBytes returns a collation of the server that distinguishes all texts, and the collation's character set: charset if
-// it has such a collation, else utf8mb4. With spaces set, the collation also distinguishes trailing spaces, if the
-// server has such a collation.
+// byBytes returns a collation of the server that distinguishes all texts, and the collation's character set. That is
+// charset if the server has such a collation for charset, else utf8mb4. With spaces set, the collation also
+// distinguishes trailing spaces, if the server has such a collation.
 func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, collation string, err error) {
 	var wanted []string
 	charset = strings.Replace(charset, "utf8mb3", "utf8", 1)
@@ -188,7 +188,7 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 	var problems []string
 	k.origin = make([]*SourceColumn, len(k.keys))
 	for i, f := range fields {
-		properties := false // whether the column also gets properties of bodies, of which it must distinguish all
+		properties := false // the column also gets properties of bodies, so it must distinguish all values
 		for _, o := range config.OriginsOf(k.view, f.Path) {
 			origin, err := from.column(ctx, s.tables[o.Table], o.Path)
 			if err != nil {

@@ -39,8 +39,9 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 	return cells, next, nil
 }
 
-// elsewhere reports, for each key, whether another source's target lists it. Each target lists the keys that its source
-// knows. The first target also lists keys that no source knows.
+// elsewhere reports, for each key, whether its entries are left to another source's target. A target lists the keys to
+// which one of its own source's cells contributes. If no source's cell contributes to a key, the target of the source
+// whose name sorts first lists it.
 func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key) ([]bool, error) {
 	owners, err := ownersOf(ctx, t.sink.db, k.view.Name)
 	if err != nil {
@@ -173,9 +174,9 @@ func (it *item) known(k *keeper, states *batchStates) judge.Known {
 	return states.own.of(it.entity, it.cell).find(k.id).known()
 }
 
-// versioned reports whether the view's version column must agree with the cell's version: the source has a version
-// column, and the sink knows this version. A log position doesn't count, because it may be that of a change or of a
-// re-read.
+// versioned reports whether the table's version column must have the op's version. It must if the version comes from a
+// version column of the source, and is the version in the cell's state. A log position need not agree, because it may
+// be that of a change or of a re-read.
 func (it *item) versioned(k *keeper, states *batchStates) bool {
 	v := it.op.Version
 	return k.version != nil && v != it.op.Order && v != it.op.AsOf && v == it.known(k, states).State.Version
@@ -199,7 +200,7 @@ func (t *Target) expect(
 ) (out []expectation, dead []deadItem, err error) {
 	ordered := slices.Clone(items)
 	slices.SortStableFunc(ordered, func(a, b *item) int { return cmp.Compare(a.entity, b.entity) })
-	var all []contribution // what cells contribute to the key of the last element of out
+	var all []contribution // the contributions of all cells of one key: the key of the last element of out
 	whole := func() {
 		if n := len(out); n > 0 {
 			out[n-1].rows = k.kind.rows(k, inOrderOf(k.view, all))
@@ -324,9 +325,9 @@ func (c *column) asBound(text string) any {
 	return bound
 }
 
-// differ compares the rows that a key should have (want) with the rows that it has (got). If all rows of got are right,
-// lacking has the rows of want that are missing. The table's collation may treat a missing row as equal to an existing
-// one.
+// differ compares the rows that a key should have (want) with the rows that it has (got), and returns the kind of
+// difference. If want contains all rows of got, kind is "", and lacking has the other rows of want. That is no
+// difference if the table's collation treats each lacking row as equal to a row of got. The caller checks that.
 func (k *keeper) differ(want, got []row, versioned bool) (kind replicator.DifferenceKind, lacking []row) {
 	if kind := judge.Difference(len(want) > 0, len(got) > 0, true); kind != "" || len(want) == 0 {
 		return kind, nil

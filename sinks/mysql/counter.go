@@ -138,7 +138,7 @@ func (counterKind) write(w *writer, k *keeper, changes []change) error {
 		}
 		text := k.amount().sumText(s.total)
 		bound, err := k.amount().convert(replicator.Number(text))
-		if err != nil { // the column's type can't hold the amount: it is negative for UNSIGNED, or too large
+		if err != nil { // the amount is too large or, in an UNSIGNED column, negative: insert 0, and add it below
 			bound = int64(0)
 			apart[text] = append(apart[text], s.group)
 		}

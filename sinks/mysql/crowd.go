@@ -29,8 +29,11 @@ const maxCrowds = 1000
 
 // crowds holds the entities that are known to have many cells. It is safe for concurrent use.
 type crowds struct {
-	mu    sync.Mutex
-	known map[string]map[int]bool // by entity: the indexes of views whose entries for it were compared since the open
+	mu sync.Mutex
+
+	// known has, by entity, the indexes of the views whose entries of the entity have been compared with what all cells
+	// contribute, since the target was opened.
+	known map[string]map[int]bool
 }
 
 func (c *crowds) has(entity string) bool {
@@ -58,14 +61,15 @@ func (c *crowds) add(entity string) {
 	c.known[entity] = map[int]bool{}
 }
 
-// compared reports whether a view's entries of an entity have been compared since the target was opened.
+// compared reports whether a view's entries of an entity have been compared with what all cells contribute, since the
+// target was opened.
 func (c *crowds) compared(entity string, view int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.known[entity][view]
 }
 
-// note records that views' entries were compared, in a committed transaction.
+// note records that a committed transaction compared views' entries with what all cells contribute.
 func (c *crowds) note(all []crowdView) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,7 +209,7 @@ type crowd struct {
 	key     []any
 	items   []*item // the batch's items of the entity
 	come    []row   // what the changed cells contribute now
-	compare bool
+	compare bool    // all contributions must be compared with the table's rows of the key
 }
 
 // crowdsOf finds the crowds (keys with very many cells) whose contributions to a view change.
@@ -422,8 +426,8 @@ func (t *Target) eachClaim(w *writer, c *crowd, s *batchStates, f func(rows []ro
 }
 
 // unclaimed compares the table's rows of the crowd's key with the values that cells contribute (all). It sets
-// claim.held for each value that has a right row. It returns the fields and key of the other rows, which are wrong. If
-// no cell contributes any value, a row whose key differs, for example in case, is not wrong, because it belongs to a
+// claim.held for each value that has a correct row. It returns the fields and key of the other rows, which are wrong.
+// If no cell contributes any value, a row whose key differs, for example in case, is not wrong, because it belongs to a
 // different entity.
 func (w *writer) unclaimed(c *crowd, all claims) (wrong []row, err error) {
 	k := c.k

@@ -83,8 +83,8 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View, columns []*declared)
 		"\n) ENGINE=InnoDB DEFAULT CHARSET=" + set + " COLLATE=" + collation, err
 }
 
-// declare chooses the columns of a view's table, in their order. Columns that the table already has stay unchanged. has
-// is the existing table; nil: there is none.
+// declare chooses the columns of a view's table, in their order. Columns that the existing table has stay unchanged.
+// The parameter has is the existing table, or nil if there is none.
 func (s *Sink) declare(ctx context.Context, v *replicator.View, from *origins, has *shape) ([]*declared, error) {
 	d := declarer{sink: s, view: v, from: from, has: has}
 	if slices.ContainsFunc(v.Fields, func(f replicator.Field) bool { return d.given(f.Name) == "" }) {

@@ -208,7 +208,7 @@ func sumOfSampled(of *seen.Values) string {
 	return "BIGINT"
 }
 
-// small reports whether a BIGINT can hold the sum of such numbers over any possible number of cells.
+// small reports whether n has at most 40 bits. A BIGINT can hold the sum of eight million such numbers.
 func small(n *big.Int) bool { return n.BitLen() <= 40 }
 
 // inBodies reports whether a field comes from bodies in at least one table.

@@ -44,8 +44,8 @@ func (s *Sink) gone(ctx context.Context, v *replicator.View) (name string, err e
 	return name, ofViews(err)
 }
 
-// isThere reports whether a table of a quoted name exists, even if the user may not see it. It waits for an ALTER or a
-// swap in progress.
+// isThere reports whether the table with a quoted name exists, even if the user may not see it. It waits for an ALTER
+// or a swap in progress.
 func (s *Sink) isThere(ctx context.Context, name string) (bool, error) {
 	_, err := s.db.ExecContext(ctx, "SELECT 1 FROM "+name+" LIMIT 0")
 	var refused *mysql.MySQLError

@@ -114,13 +114,14 @@ func (t *Target) readBatch(ctx context.Context, tx *sql.Tx, items []*item) (*bat
 	return s, s.scanOwners(rows)
 }
 
-// fellow is another source's cell with the same key and column as an item's, in one view.
+// fellow is another source's cell that has the key and column of an item's cell, in one view.
 type fellow struct {
 	owner
 	held *heldState
 }
 
-// fellows are the other sources' cells with the same key and column as an item's, and their known states in a view.
+// fellows returns the other sources' cells that have the key and column of the item's cell (all), and the state of each
+// in a view (known). It omits cells without a state in the view.
 func (s *batchStates) fellows(k *keeper, it *item) (known []judge.Fellow, all []fellow) {
 	for i := range s.others[it.entity] {
 		h := &s.others[it.entity][i]

@@ -128,7 +128,7 @@ func (t *Target) forgetPage(
 	return found, next, nil
 }
 
-// forgettable reports whether a cell's state can be removed: no view that knows the cell needs the state.
+// forgettable reports whether a cell's state can be removed. It can if none of the views in the state still needs it.
 func (c cellState) forgettable(horizons map[uint32]int64) bool {
 	return c.below(func(view uint32) int64 { return horizons[view] })
 }
@@ -203,7 +203,8 @@ func (s *batchStates) scanHorizons(rows *sql.Rows) error {
 	return rows.Err()
 }
 
-// judged returns what is known about the item's cell in the view that one of the item's values is for.
+// judged returns the cell's state and the horizon in one view, for package judge. value is the index of the item's
+// value for that view.
 func (it *item) judged(value int, s *batchStates) judge.Known {
 	id := it.values[value].keeper.id
 	known := it.before.find(id).known()

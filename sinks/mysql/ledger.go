@@ -10,8 +10,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// A counter's table doesn't show which contributions it contains; only the states (the ledger) do. So the table and the
-// states that mention the view's id must begin together: registering the view again empties the table.
+// A counter's table doesn't show which contributions it contains; only the states (the ledger) do. So a view starts
+// with an empty table and an id that no state mentions. registerLedger gives it both.
 
 // ledgerChanges finds the cells whose contributions changed, and the amounts to be subtracted.
 func ledgerChanges(k *keeper, items []*item) ([]change, error) {
@@ -173,8 +173,8 @@ func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wron
 	return wrong, end, rollback(tx, err)
 }
 
-// mendSums corrects those wrong sums in a span for which mended returns true, and returns their number. It first
-// compares without locks, so writers wait only while it corrects sums.
+// mendSums corrects wrong sums of the groups in a span, and returns how many it corrected. The function mended chooses
+// which sums to correct. mendSums first compares without locks, so writers wait only while it corrects sums.
 func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wrongSum) bool) (n int, err error) {
 	for {
 		wrong, end, err := t.wrongSums(ctx, k, s)
@@ -200,7 +200,8 @@ func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wr
 	return n, nil
 }
 
-// mendSpan does the work of mendSums up to the returned end, under the locks of all partitions.
+// mendSpan corrects the wrong sums that mended chooses, from the span's beginning up to the returned end. It holds the
+// locks of all partitions.
 func (t *Target) mendSpan(
 	ctx context.Context, k *keeper, s span, mended func(wrongSum) bool,
 ) (n int, end uint64, err error) {
@@ -222,8 +223,9 @@ func (t *Target) mendSpan(
 				if mended(s) {
 					done[s.id] = true
 					lacking, groups = append(lacking, s.lacks), append(groups, s.lacks[:len(s.lacks)-1])
-					// If the table lacks the group, the write below adds a row for it. The table may treat groups in
-					// other spans as equal to it. Their amounts then count for the new row, so compare again.
+					// If the table lacks the group, the write below adds a row for it. The table's collation may
+					// treat this group and groups outside the span as equal. Then their amounts count for the new
+					// row, too, so compare the sums again.
 					missing = missing || s.kind == replicator.Missing
 				}
 			}

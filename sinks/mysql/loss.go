@@ -37,7 +37,7 @@ const (
 type witnesses struct {
 	at    time.Time
 	order int64                    // all changes before this log position were applied
-	rows  map[replicator.Key]int64 // by key: the log position of the entity's last change
+	rows  map[replicator.Key]int64 // by key: the log position of the last change of the key's cells
 	sums  []row                    // a counter's groups and sums
 }
 
@@ -75,8 +75,8 @@ func (l *looks) forget(retired map[uint32]bool) {
 	}
 }
 
-// lookForLoss reports whether a table was emptied since its last check, and notes new witnesses. All changes before the
-// log position order have been applied.
+// lookForLoss reports whether a table was emptied since its last check. It also notes some of the table's rows for the
+// next check. order is the log position before which all changes have been applied.
 func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost bool, err error) {
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
@@ -118,7 +118,8 @@ func (t *Target) shown(ctx context.Context, k *keeper) (keys []replicator.Key, e
 }
 
 // firstWitnesses returns the witnesses for a process's first check: entities that the view shows according to their
-// states, and that did not change after the view's mark. If the view has no mark, order is the limit instead.
+// states, and that did not change after the view's mark. If the view has no mark, the log position in the parameter
+// order takes its place.
 func (t *Target) firstWitnesses(ctx context.Context, tx *sql.Tx, k *keeper, order int64) (w witnesses, err error) {
 	keys, err := t.shown(ctx, k)
 	if err != nil {
@@ -130,7 +131,7 @@ func (t *Target) firstWitnesses(ctx context.Context, tx *sql.Tx, k *keeper, orde
 	return w, err
 }
 
-// noteRows returns some keys of a table's rows, with the log position of each one's last change.
+// noteRows returns some keys of a table's rows, and the log position of each key's last change.
 func (t *Target) noteRows(ctx context.Context, tx *sql.Tx, k *keeper) (map[replicator.Key]int64, error) {
 	keys, err := k.someKeys(ctx, tx, witnessRows, witnessed)
 	if err != nil {
@@ -153,8 +154,8 @@ func (k *keeper) converted(of []replicator.Key) (keys [][]any) {
 	return keys
 }
 
-// lostRows reports whether the table was emptied since the last check: the keys which that check noted, and which have
-// not changed, are all gone, and no other row is as old.
+// lostRows reports whether the table was emptied since the last check. That is so if no row is left of the keys that
+// the check noted and that have not changed, and no other row is as old.
 func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	some, err := k.someKeys(ctx, tx, 1, 1)
 	if err != nil {
@@ -166,7 +167,7 @@ func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	}
 	var unchanged []replicator.Key
 	for key, order := range last {
-		if order == since.rows[key] || len(some) == 0 { // an empty table has lost its changed rows, too
+		if order == since.rows[key] || len(some) == 0 { // if the table is empty, rows that changed are lost, too
 			unchanged = append(unchanged, key)
 		}
 	}

@@ -30,9 +30,10 @@ func (t *Target) unordered() (n int) {
 	return n
 }
 
-// unorder checks whether err comes from a foreign key between tables of views. If so, it turns off the checks for these
-// tables' rows. It returns true if this call or a concurrent one has turned checks off since the transaction began, so
-// that the transaction must be tried again. before is the result of unordered at the transaction's beginning.
+// unorder turns off foreign key checks if err says that a foreign key refused a row. It does so for each view's table
+// whose foreign keys are all between tables of views. It returns true if this call or a concurrent one has turned
+// checks off since the transaction began, so that the transaction must be tried again. before is the result of
+// unordered at the transaction's beginning.
 func (t *Target) unorder(ctx context.Context, err error, before int) (again bool, failed error) {
 	if !is(err, errNoParent, errChildren) || !t.server.hasUnchecked() {
 		return false, nil
@@ -54,8 +55,7 @@ func (t *Target) unorder(ctx context.Context, err error, before int) (again bool
 	return t.unordered() > before, nil
 }
 
-// lookAtReferences turns the checks on again if another program's table now refers to a view's table that is written
-// without checks.
+// lookAtReferences turns the foreign key checks of a view's table on again if another program's table now refers to it.
 func (t *Target) lookAtReferences(ctx context.Context, k *keeper) error {
 	if !k.unordered.Load() {
 		return nil

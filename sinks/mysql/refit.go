@@ -58,7 +58,7 @@ func (s *Sink) extending(ctx context.Context, v *replicator.View, sh *shape, fro
 	}
 	f, err := s.refitTo(ctx, v, sh, from, func(*column) bool { return false })
 	if err != nil || f == nil || !f.extends() {
-		return nil, err // without an error, the method keep reports what the table lacks
+		return nil, err // if err is nil, the caller goes on and calls keep, which reports what the table lacks
 	}
 	return f, nil
 }
@@ -85,7 +85,7 @@ func (s *Sink) refitTo(ctx context.Context, v *replicator.View, sh *shape, from 
 			f.gone = append(f.gone, c.name)
 			f.parts = append(f.parts, "DROP COLUMN "+c.quoted)
 		case !c.optional && !manages(v, c.name):
-			return nil, nil // another program's column, without which no row can be inserted
+			return nil, nil // another program's column has no default, so no row can be inserted
 		}
 	}
 	f.rekey(columns)
@@ -101,7 +101,7 @@ func manages(v *replicator.View, column string) bool {
 }
 
 // rekey replaces the primary key if it doesn't fit, drops indexes that lose a column, and adds missing indexes. columns
-// are the view's.
+// are the columns that the view needs.
 func (f *refit) rekey(columns []*declared) {
 	var stay []*index
 	var primary *index
@@ -193,7 +193,7 @@ func (f *refit) addIndexKeys(columns []*declared, primary *index, stay []*index)
 	}
 }
 
-// namesOf are the names of the columns of a role.
+// namesOf returns the names of the columns that have a role.
 func namesOf(columns []*declared, r role) (names []string) {
 	for _, c := range columns {
 		if c.role == r {

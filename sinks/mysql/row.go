@@ -56,7 +56,7 @@ func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 func (rowKind) row(k *keeper, e replicator.Entry, version int64) (row, error) {
 	r, err := k.convertFields(e, version)
 	if err != nil || k.shared {
-		return r, err // if several cells feed the row, another one may have a missing value
+		return r, err // don't look for missing values: the row's other cells may provide them
 	}
 	if on := k.shardOn; on != nil && !on.inKey && r[on.place] == nil {
 		return nil, fmt.Errorf("column %s decides the shard, and the property is missing or null", on.name)

@@ -99,7 +99,7 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origi
 			sh = nil
 		}
 	}
-	if sh == nil { // otherwise a shadow that was filled and then dropped by hand would be swapped in empty
+	if sh == nil { // if its table was filled and then dropped by hand, don't swap in the new one before it is filled
 		if err := s.Forget(ctx, v.Name); err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func (s *Sink) trySwaps(ctx context.Context, views []*replicator.View) error {
 		for _, v := range views {
 			switch err := s.trySwap(ctx, conn, v); {
 			case err == nil || is(err, errLockWait) && len(views) == 1:
-				// A lock timeout doesn't refuse the only view, because Swap waits longer for the lock.
+				// After a lock timeout, a view that is swapped alone is not refused, because Swap waits longer.
 			case ofTable(err):
 				refused = append(refused, replicator.OfView(fmt.Errorf("view %s: %w", v.Name, classify(err, swappingIn)), v.Name))
 			case replicator.IsOfViews(err):
@@ -343,7 +343,7 @@ func (s *Sink) notRenamed(ctx context.Context, begun []swapping) (left []swappin
 	return left, nil
 }
 
-// takeBack restores shadows whose swap was undone.
+// takeBack gives shadows whose swap was undone their former phase again.
 func takeBack(ctx context.Context, tx *sql.Tx, left []swapping) error {
 	for _, b := range left {
 		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ? WHERE id = ?", replicator.PhaseFilled, b.id)
@@ -396,7 +396,7 @@ func (s *Sink) rename(ctx context.Context, begun []swapping) error {
 }
 
 // renames returns the renamings that replace a live table by its shadow's. It returns none if the shadow's table
-// doesn't exist, because the renaming is done.
+// doesn't exist, because then the tables were renamed before.
 func (s *Sink) renames(ctx context.Context, b swapping) ([]renaming, error) {
 	shadow, live, old := s.tableName(b.table), s.tableName(b.live()), s.tableName(b.live()+oldTable)
 	if there, err := s.isThere(ctx, shadow); err != nil || !there {

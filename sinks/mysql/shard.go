@@ -26,9 +26,9 @@ var shardable = []string{"tinyint", "smallint", "mediumint", "int", "bigint", "c
 // shardOf returns the shard of a value, 0 ≤ shard < n. The value must come from the column's convert and not be nil,
 // because its stored form decides the shard.
 //
-//	integers                 value mod n, never negative: -1 leads to the last shard
+//	integers                 value mod n, never negative: -1 belongs to the last shard
 //	16 bytes, and a UUID     the bytes as a big-endian unsigned integer, mod n
-//	texts and other bytes    CRC-32 (IEEE) mod n; of a text in UTF-8, whatever the column's character set
+//	texts and other bytes    CRC-32 (IEEE) mod n. A text's bytes are its UTF-8, whatever the column's character set
 //
 // Applications use this rule to find entries, so it must never change.
 func (c *column) shardOf(bound any, n int) int {

@@ -26,7 +26,7 @@ func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 			batch.Include(&round[shard], outcome)
 			for _, r := range outcome.Rejected {
 				at := round[shard].At(r.Op, r.View)
-				if errors.Is(r.Err, replicator.ErrClaimed) { // the shard keeps the value until it can show it
+				if errors.Is(r.Err, replicator.ErrClaimed) { // kept in the shard's state: another source's row is shown
 					continue
 				}
 				if rejected[at] == nil {
@@ -69,7 +69,7 @@ func (t *shardedTarget) rounds(ops []replicator.Op) (put, take []judge.Part) {
 	return put, take
 }
 
-// share is the part of a value that one shard gets. Its View is the view's index in that shard's target.
+// share is the part of a value that one shard gets. value.View is the view's index in that shard's target.
 type share struct {
 	value replicator.Value
 	turn  turn
@@ -140,8 +140,8 @@ func (t *shardedTarget) applyRound(ctx context.Context, round []judge.Part) ([]r
 	return outcomes, err
 }
 
-// withdraw removes a value that one shard rejected from the shards that applied their parts: a value that can't be
-// written as a whole contributes nothing.
+// withdraw handles values that at least one shard rejected. It removes their parts from the shards that applied them,
+// because a value that can't be written as a whole contributes nothing.
 func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected map[replicator.ValueAt][]error) error {
 	back := t.parts()
 	for shard := range put {
@@ -160,7 +160,7 @@ func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected
 			}
 		}
 	}
-	// The outcome is ignored: an empty value can't be rejected, and a stale one was replaced by a newer version.
+	// Ignore the outcome. An empty value can't be rejected. If it is stale, a newer version already replaced the part.
 	_, err := t.applyRound(ctx, back)
 	return err
 }

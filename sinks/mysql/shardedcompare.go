@@ -7,7 +7,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Compare implements replicator.Target. It compares each shard with the shard's part of the ops, and so also finds an
+// Compare implements replicator.Target. It compares each shard with the entries that belong there, so it also finds an
 // entry that is in a wrong shard.
 func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	expected := map[belongs][]bool{}
@@ -78,7 +78,7 @@ func wholeKind(kinds []replicator.DifferenceKind, expected []bool) replicator.Di
 		}
 		dead = false
 	}
-	if dead { // what a shard rightly holds comes from other cells of the entity
+	if dead { // entries that a shard correctly holds come from the entity's other cells
 		return replicator.Dead
 	}
 	return judge.Difference(want, held, false)

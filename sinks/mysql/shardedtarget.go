@@ -17,7 +17,7 @@ type shardedTarget struct {
 	views  []*replicator.View
 	shards []*Target // by shard; nil: the shard holds none of the views
 	local  [][]int   // by shard and view: the view's index in the shard's target; absent: the shard lacks the view
-	global [][]int   // by shard and the view's index in the shard's target: the view's index in views
+	global [][]int   // by shard and the view's index in the shard's target: the view's index in shardedTarget.views
 }
 
 const absent = -1

@@ -122,8 +122,8 @@ func (c *comparison) narrow() {
 // statesRead is how many cells' states are read at a time.
 const statesRead = 1000
 
-// addLedger adds up the contributions of all cells. It reads a page of cells at a time, because it looks up groups
-// between two pages.
+// addLedger adds up the contributions of all cells. It reads the cells in pages, because it must look up groups in the
+// table in between, and can't do that while it reads.
 func (c *comparison) addLedger(ctx context.Context) error {
 	var entity, cell []byte
 	for {

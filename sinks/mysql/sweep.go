@@ -113,8 +113,8 @@ func (t *Target) keyKinds(ctx context.Context, k *keeper) ([]any, error) {
 	return kinds, nil
 }
 
-// keyKind returns a sample of the column's values in a key. A text has as many digits after the point as the column's
-// values.
+// keyKind returns a sample value that shows the type of the column's values in a key. For a DECIMAL or a time, it is a
+// text with as many digits after the point as the column's values have.
 func (c *SourceColumn) keyKind() any {
 	_, digits, _ := strings.Cut(strings.TrimRight(c.Type, ") unsigedzrofl"), "(")
 	switch kind := c.kind(); kind {
@@ -171,7 +171,8 @@ func (t *Target) knownKinds(ctx context.Context, view, table string) ([]any, err
 	return nil, nil
 }
 
-// sourceKey converts a target's key to the source's key. Each part gets the type that it has in kinds.
+// sourceKey converts a target's key to the source's key. kinds has a sample value for each part of the source's key,
+// and the part gets the sample's type.
 func (k *keeper) sourceKey(values []sql.NullString, kinds []any) (replicator.Key, error) {
 	parts := make([]any, len(k.keys))
 	for i, c := range k.keys {
@@ -188,8 +189,8 @@ func (k *keeper) sourceKey(values []sql.NullString, kinds []any) (replicator.Key
 	return replicator.MakeKey(parts...)
 }
 
-// asSource converts a value read from a key column to the source's form: the type of a known value and, for a text,
-// also its format.
+// asSource converts the text of a key column to a value of the source's key. The value gets the type of a sample value
+// (known) and, if the sample is a text, also its format.
 func (c *column) asSource(text string, known any) (any, error) {
 	number := integerBits[c.typ] != 0 || c.typ == "year" || c.typ == "bit"
 	if c.typ == "bit" {

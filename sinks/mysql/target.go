@@ -27,7 +27,7 @@ type Target struct {
 	marks   *judge.Marks
 
 	guesses atomic.Bool // true until a guess about which cells are new was wrong: see novelty.go
-	novelty *novelty    // nil if the table of states had rows when the target was opened, or if shared is set
+	novelty *novelty    // nil if the table of states had rows at the open, or if several cells of a key feed a view
 }
 
 var _ replicator.Target = (*Target)(nil)
@@ -41,7 +41,8 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]repli
 	return versions.Spans(), err
 }
 
-// versions returns the cells' versions in the views for which counts returns true.
+// versions returns the versions of cells according to their states. The function counts decides which views' states
+// count for a cell.
 func (t *Target) versions(
 	ctx context.Context, cells []replicator.Cell, counts func(replicator.Cell, *keeper) bool,
 ) (judge.Versions, error) {

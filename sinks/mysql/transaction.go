@@ -15,8 +15,8 @@ import (
 // A batch's transaction takes two round trips. The first begins the transaction, locks and reads. The second writes and
 // commits. Each round trip costs this process and the server some 20 µs of processor time, whatever its size.
 
-// onConnection calls do with a connection, on which it begins and commits a transaction. If do fails, the transaction
-// is rolled back.
+// onConnection calls do with a connection. do begins and commits a transaction on it. If do fails, onConnection rolls
+// the transaction back.
 func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -145,7 +145,7 @@ func (w *writer) writeLocks(partitions []int) {
 	w.write(") p STRAIGHT_JOIN ", locksTable, " l FORCE INDEX (PRIMARY) ON l.id = p.id FOR UPDATE")
 }
 
-// locked reads the result of writeLocks, for n partitions.
+// locked reads the result of the query that locks n partitions (writeLocks). It fails if the sink's epoch was raised.
 func (w *writer) locked(rows *sql.Rows, n int) error {
 	epochs := make([]int64, 0, n)
 	for rows.Next() {
@@ -184,7 +184,7 @@ type heldState struct {
 	views  cellState
 	stored string // the stored form of views; "" if no state of the cell was read
 
-	source, entity string // for another source's cell: the source, and the source's id of the entity
+	source, entity string // set if the cell is another source's: that source, and its id of the entity
 }
 
 func (s heldStates) of(entity, cell string) heldState {
@@ -229,7 +229,8 @@ func readStates(ctx context.Context, q querier, entities []string) (heldStates, 
 	return found, nil
 }
 
-// writeReading appends the query for the states of entities: of all their cells, or only of the named ones.
+// writeReading appends the query for the states of the entities' cells. If cells is not empty, the query reads only
+// cells with these ids.
 func (w *writer) writeReading(entities, cells []string) {
 	w.write("SELECT entity, cell, state FROM ", stateTable, " WHERE entity IN (")
 	w.binaries(entities)

@@ -41,7 +41,7 @@ func (t *Target) pageKeys(
 	if err != nil {
 		return nil, "", err
 	}
-	// Ask after reading the rows: once the program has written a row, the key in its state shows the types.
+	// Find the types only after reading the rows: a row that the program wrote has a state, whose key shows the types.
 	kinds, err := t.keyKinds(ctx, k)
 	if err != nil {
 		return nil, "", err

@@ -22,7 +22,7 @@ import (
 // and applies the value. It does so only if the server need not copy the table, or if the table is small, like a
 // shadow's at the beginning of a rebuild. Otherwise the value is a dead letter, whose reason names the ALTER TABLE.
 
-// smallTable is the largest number of rows that a table may have to be copied when a column is widened.
+// smallTable is how many rows a table may have if widening a column makes the server copy the table.
 const smallTable = 10_000
 
 // misfitError is the error for a value of the right kind that doesn't fit its column.
@@ -44,7 +44,7 @@ type widened struct {
 	until     time.Time // when the answer expires
 }
 
-// askAgain is how long an answer is cached, because many values may not fit.
+// askAgain is how long the answer about a column is cached, so that many values that don't fit cause only one query.
 const askAgain = time.Second
 
 // makeRoom widens the column that a value did not fit, if the source's column is wider now. Then it returns an error
@@ -121,8 +121,8 @@ func (s *Sink) widen(ctx context.Context, v *replicator.View, table, definition 
 	return "", nil
 }
 
-// measured reports whether the source columns' types limit the length of values. ENUMs, SETs and types that only
-// MariaDB has don't: the program makes them texts with room to spare.
+// measured reports whether the types of a field's source columns determine the length of the view's column. ENUMs, SETs
+// and types that only MariaDB has don't, because the program makes them texts with room to spare.
 func (d *declarer) measured(ctx context.Context, f replicator.Field) (bool, error) {
 	for _, o := range config.OriginsOf(d.view, f.Path) {
 		origin, err := d.from.column(ctx, d.sink.tables[o.Table], o.Path)

@@ -91,9 +91,10 @@ const allViews = -1
 func (e *viewError) Error() string { return e.err.Error() }
 func (e *viewError) Unwrap() error { return e.err }
 
-// remove deletes all rows of changed keys that may have rows. If no cell contributes to a key any more, it deletes only
-// rows with exactly that key. If an application changes only the case of a key, the old key is gone and there is a new
-// one, which the column's collation treats as equal. The new key's row may have replaced the old one, and must stay.
+// remove deletes the rows of changed keys. If no cell contributes to a key any more, remove deletes only rows with
+// exactly that key, for this reason: if an application changes only the case of a key, the old key is gone and there is
+// a new one, which the column's collation treats as equal. The new key's row may have replaced the old one, and must
+// stay.
 func (w *writer) remove(k *keeper, changes []change) error {
 	var held, gone []change
 	for _, c := range changes {
@@ -114,8 +115,8 @@ func (w *writer) remove(k *keeper, changes []change) error {
 	return w.removeWhere(k, gone, k.keys, exactly(k.keys)) // k.keys is compared as well, so that its index can be used
 }
 
-// removeWhere deletes the rows that have one of the changes' keys. Each of lists has the key's columns, or expressions
-// of them, in the order of the key. A row must match by all lists.
+// removeWhere deletes the rows that have one of the changes' keys. Each element of lists contains the key's columns, or
+// expressions of them, in the order of the key. A row must match by every element of lists.
 func (w *writer) removeWhere(k *keeper, changes []change, lists ...[]*column) error {
 	for some := range slices.Chunk(changes, maxList) {
 		w.begins(k, "DELETE", "FROM ", k.table, " WHERE ")
