@@ -16,7 +16,7 @@ import (
 )
 
 // behind returns the indexes that a view's alias leads to. It fails if an index has the alias's name, or if the alias
-// leads to an index that this program did not create.
+// leads to an index that replicator did not create.
 func (s *Sink) behind(ctx context.Context, alias string) (map[string]indexInfo, error) {
 	found, err := s.describe(ctx, alias)
 	if err != nil {
@@ -25,8 +25,8 @@ func (s *Sink) behind(ctx context.Context, alias string) (map[string]indexInfo, 
 	return found, strange(alias, found)
 }
 
-// strange returns an error if an index has the alias's name, or if the alias leads to an index that this program did
-// not create.
+// strange returns an error if an index has the alias's name, or if the alias leads to an index that replicator did not
+// create.
 func strange(alias string, found map[string]indexInfo) error {
 	for name, info := range found {
 		switch {
@@ -44,7 +44,7 @@ func strange(alias string, found map[string]indexInfo) error {
 }
 
 // amiss returns what is wrong with an alias, or "" if it is right. found are the indexes that the alias leads to, all
-// of them created by this program.
+// of them created by replicator.
 func amiss(alias string, found map[string]indexInfo) string {
 	names := slices.Sorted(maps.Keys(found))
 	if len(names) > 1 {
@@ -61,7 +61,7 @@ func amiss(alias string, found map[string]indexInfo) string {
 	return ""
 }
 
-// filters reports whether the alias has the program's filter on this index.
+// filters reports whether the alias has replicator's filter on this index.
 func (i indexInfo) filters(alias string) bool {
 	var has struct {
 		Filter object `json:"filter"`
@@ -90,11 +90,11 @@ func numberOf(alias, index string) int {
 	if m == nil || m[1] != alias {
 		return 0
 	}
-	number, _ := strconv.Atoi(m[2]) // 0 if the number is too large: the program never writes such a name
+	number, _ := strconv.Atoi(m[2]) // 0 if the number is too large: replicator never makes such a name
 	return number
 }
 
-// mendAlias repairs a view's alias that lost its filter or leads to further indexes of this program. Scripts, restores
+// mendAlias repairs a view's alias that lost its filter or leads to further indexes of replicator. Scripts, restores
 // and templates can cause that, and readers would then see deleted cells and the marks. If the alias is missing,
 // mendAlias clears generation.shown, and Mark adds the alias again.
 func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {

@@ -110,7 +110,7 @@ func writeAnswer(answer []byte, n int) ([]writtenItem, error) {
 	return items, nil
 }
 
-// failure reads an error. Errors are rare, so encoding/json reads them.
+// failure decodes the description of an error. Errors are rare, so encoding/json does that.
 func (s *scanner) failure() *failure {
 	f := &failure{}
 	s.bad = json.Unmarshal(s.value(), f) != nil || s.bad

@@ -281,7 +281,8 @@ func (b *batch) outcome() replicator.Applied {
 	return b.Applied()
 }
 
-// rejectBeside records the refusal of a cell that has no op in the batch, under the op that made the document show it.
+// rejectBeside records that the index refused the value of a cell that has no op in the batch, under the op that made
+// the document show it.
 func (b *batch) rejectBeside(d *document, name string, err error) {
 	if slices.ContainsFunc(d.changes, func(c change) bool { return c.applied && c.slot.name == name }) {
 		return

@@ -70,7 +70,7 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 		if err := judge.Claimed(b.ops[c.op], fellows); err != nil {
 			c.bad, w.Dead = err, true
 		}
-		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) { // not w.Dead: the index refused the value
+		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) { // if w is not dead, the index refused its value
 			w.Shown = false
 			differences = append(differences, b.dead(c, known))
 		}
@@ -125,8 +125,8 @@ func (t *Target) others(k *keeper, stands contents) (others contents) {
 }
 
 // lingers reports whether a document still has a contribution of this source that should be gone. The document may show
-// the right fields now, because other sources contribute the same. But it would still show them after those
-// contributions are gone.
+// the right fields now, because other sources contribute the same. But it would still show them after the other
+// sources' contributions are gone.
 func (t *Target) lingers(k *keeper, stands, wanted contents) bool {
 	return k.merged && slices.ContainsFunc(stands, func(s *slot) bool {
 		from, _, ok := t.sink.cell(s)

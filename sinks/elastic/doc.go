@@ -14,7 +14,7 @@
 //
 // # What is stored
 //
-// Settings.Index is an alias. It leads to an index that the program makes, INDEX-r1, with the mapping and the settings
+// Settings.Index is an alias. It leads to an index that replicator makes, INDEX-r1, with the mapping and the settings
 // of the view's files. Each document has the object _replicator, with the state of each cell under its name
 // (TABLE.COLUMN, and @SOURCE for a shard): its key (k), version (v), order (o), as-of (a), and whether it is a dead
 // letter (d). If several cells may share a document, the state also holds the fields that the cell contributes (f),
@@ -57,7 +57,7 @@
 // # Failure
 //
 // Temporary: no answer, 429, 5xx, or an index that is blocked (full disk) or lacks shards. The last two only concern
-// the index's view. Fatal: 401, 403, an alias that this program did not make, a mapping that Elasticsearch refuses or
+// the index's view. Fatal: 401, 403, an alias that replicator did not make, a mapping that Elasticsearch refuses or
 // that omits needed fields from _source, a pipeline that is missing or drops documents, or a server that is neither
 // Elasticsearch nor OpenSearch. ErrSinkLost: the index, its write alias or its marks are gone. If a document's state
 // can't be read, the document is written again from scratch.

@@ -20,9 +20,10 @@ import (
 // stateField is the field in which a document keeps the state of its cells.
 const stateField = "_replicator"
 
-// stateAlone are the fields to request when the state alone decides. The contributions in a merged document are left
-// out, unless a field or column has the name of one of these members. Excluding fields by name would also exclude the
-// cell of a column named f, because Elasticsearch splits cell names at their dots.
+// stateAlone are the fields to request if only the states are needed. They leave out the contributions in a merged
+// document, except those of fields or columns whose name equals the name of a requested member (such as k). Excluding
+// fields by name would also exclude the cell of a column named f, because Elasticsearch splits cell names at their
+// dots.
 var stateAlone = []string{stateField + ".hidden", stateField + ".dead", stateField + ".cells.**.k",
 	stateField + ".cells.**.v", stateField + ".cells.**.o", stateField + ".cells.**.a", stateField + ".cells.**.d"}
 
@@ -35,7 +36,7 @@ type keeper struct {
 	// gate holds the alias that the view's writes go to, and the horizon that they are judged by (see type gate).
 	gate       atomic.Pointer[gate]
 	moved      int64    // the horizon for which the gate was last replaced
-	forgets    int64    // cells may be forgotten up to this horizon: no pending write was judged by a lower horizon
+	forgets    int64    // deleted cells below this horizon may be forgotten: no pending write was judged by a lower one
 	merged     bool     // several cells may share a document; its state then also holds the fields of each cell
 	names      [][]byte // the fields' names, quoted, with a colon
 	documentID func(*replicator.View, replicator.Cell) (string, string, error)
@@ -125,8 +126,9 @@ func (c contents) with(s *slot) contents {
 	return append(c, s)
 }
 
-// sort puts cells into merge order. It does not compare keys, because the same key may have different types at several
-// sources. Cells that differ only in their source are sorted by the source's name.
+// sort puts cells into merge order, the order in which a view takes fields from them. It does not compare keys, because
+// the same key may have different types at several sources. Cells that differ only in their source are sorted by the
+// source's name.
 func (k *keeper) sort(c contents) {
 	slices.SortFunc(c, func(a, b *slot) int {
 		_, first, _ := cellOf(a.name, "")

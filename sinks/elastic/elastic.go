@@ -36,8 +36,9 @@ type Config struct {
 	// this package keeps in the cluster.
 	Views []*replicator.View
 
-	// Sources are the names of all sources that feed the views. A view that is filled again is shown once every source
-	// has filled it. If Sources is empty, only the sources that have opened the view by then count.
+	// Sources are the names of all sources that feed the views. A view that is filled again shows its old index until
+	// every source has filled the new one. If Sources is empty, only the sources that have opened the view by then
+	// count.
 	Sources []string
 
 	// Partitions returns the names of the partitions of all topics that feed the views. nil if an entity can't move
@@ -242,7 +243,7 @@ func (s *Sink) eachRegistry(ctx context.Context, do func(*generation, registry, 
 	for i, d := range documents {
 		r, err := parseRegistry(d)
 		if f := asFailure(err); f != nil && f.isGone() {
-			continue // the index was removed in between
+			continue // the index was removed after it was listed
 		} else if f != nil && f.ofCluster() {
 			return nil, fmt.Errorf("reading marks: %w", err)
 		}

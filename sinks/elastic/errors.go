@@ -208,7 +208,8 @@ func (f *failure) classify() error {
 	return f
 }
 
-// These match blocks that a user's request set, and not Elasticsearch itself: on one index, and on the whole cluster.
+// These match blocks that a user set by a request, and not those that Elasticsearch sets itself. ofBlock matches a
+// block of one index, ofClusterBlock a block of the whole cluster.
 var (
 	ofBlock = regexp.MustCompile(
 		`index \[([^\]]*)\] blocked by: \[[A-Z_]+/\d+/index (metadata|read-only|read|write) \(api\)`)
@@ -239,9 +240,9 @@ func (f *failure) unblocking() string {
 
 func (f *failure) isBlock() bool { return f.Type == "cluster_block_exception" }
 
-// isTemporary reports whether an item may succeed if it is sent again soon. Missing copies of a shard don't count:
-// Elasticsearch has already waited for them. Blocks don't either: each stays until an operator removes it or the disk
-// has room.
+// isTemporary reports whether an item may succeed if it is sent again after a short wait. Missing copies of a shard
+// don't count: Elasticsearch has already waited for them. Blocks don't either: each stays until an operator removes it
+// or the disk has room.
 func (f *failure) isTemporary() bool {
 	return (f.Status == http.StatusTooManyRequests || f.Status >= 500) && !f.isBlock() && !f.lacksShards()
 }
@@ -249,7 +250,7 @@ func (f *failure) isTemporary() bool {
 // lacksShards reports whether an index has too few copies of a shard to be written.
 func (f *failure) lacksShards() bool { return f.Type == "unavailable_shards_exception" }
 
-// ofNodes matches types of errors that pass: a node is busy or does not answer.
+// ofNodes matches types of temporary errors: a node is busy or does not answer.
 var ofNodes = regexp.MustCompile(
 	`rejected_execution|circuit_breaking|time(d_)?out|node|connect|transport|shard|master|cluster_manager|task_cancelled`)
 

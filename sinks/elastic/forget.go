@@ -90,7 +90,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	return nil
 }
 
-// forgetSome removes cells that may be forgotten from a view's documents that a search found.
+// forgetSome removes the cells that may be forgotten from those documents of a view that a search found.
 func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found replicator.GoneCells, err error) {
 	var documents []*document
 	for _, h := range hits {
@@ -112,7 +112,7 @@ func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found r
 }
 
 // forgetIn removes cells that may be forgotten from documents that fit into one read. It skips a document that another
-// writer has changed since the program read it. The next walk reads that document again.
+// writer has changed since replicator read it. The next walk reads that document again.
 func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (found replicator.GoneCells, err error) {
 	if k.merged {
 		if err := t.sink.client.read(ctx, part); err != nil {
@@ -123,7 +123,7 @@ func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (fou
 	of := map[*document]int{}
 	for _, d := range part {
 		left, may, _ := t.forgettable(k, d.contents())
-		if may == 0 || len(left) > 0 && !k.merged { // not merged: a second cell is left from another definition
+		if may == 0 || len(left) > 0 && !k.merged { // the latter: an earlier definition left another cell
 			continue
 		}
 		k.sort(left)

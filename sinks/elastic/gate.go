@@ -71,7 +71,7 @@ func (t *Target) learnGate(ctx context.Context, k *keeper) error {
 		if g.write == "" || g.write == was.alias {
 			continue
 		}
-		r, err := t.sink.registry(ctx, g) // read after the alias, so its horizon is the alias's or a higher one
+		r, err := t.sink.registry(ctx, g) // read after the alias, so its horizon is not below the alias's
 		if err != nil {
 			return err
 		}

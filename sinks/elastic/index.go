@@ -19,8 +19,8 @@ import (
 	"replicator"
 )
 
-// generation is one of the program's indexes. The alias NAME shows the documents of one of NAME-r1, NAME-r2 and so on.
-// A view that is redefined or forgotten gets the next index, which takes over the alias once it is filled.
+// generation is an index that replicator made for a view. The alias NAME shows the documents of one of NAME-r1, NAME-r2
+// and so on. A view that is redefined or forgotten gets the next index, which takes over the alias once it is filled.
 type generation struct {
 	index       string
 	number      int
@@ -71,7 +71,7 @@ func (s *Sink) takes(ctx context.Context, g *generation, v *replicator.View, sou
 	return !known || own.fingerprint(g) == v.Fingerprint, nil
 }
 
-// meta is what the index's mapping says about the index. It identifies the program's indexes.
+// meta is what the index's mapping says about the index. It identifies replicator's indexes.
 func (g *generation) meta() object {
 	own := object{"view": g.view, "fingerprint": g.fingerprint}
 	if g.forgotten {
@@ -146,7 +146,7 @@ func (s *Sink) remove(ctx context.Context, index string) error {
 	return err
 }
 
-// generations lists the program's indexes behind an alias ("*": behind all aliases), by number.
+// generations lists replicator's indexes behind an alias ("*": behind all aliases), by number.
 func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, error) {
 	found, err := s.describe(ctx, alias+"-r*")
 	if err != nil {
@@ -236,7 +236,7 @@ func (s *Sink) goOn(ctx context.Context, k *keeper, shown bool) error {
 }
 
 // nextNumber returns the number of the next index behind an alias. It is above the number of every index with such a
-// name, even of an index that this program did not create.
+// name, even of an index that replicator did not create.
 func (s *Sink) nextNumber(ctx context.Context, alias string) (int, error) {
 	found, err := s.describe(ctx, alias+"-r*")
 	if err != nil {
@@ -288,8 +288,9 @@ func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	return nil
 }
 
-// show lets aliases lead to the generations in show, and no longer to the replaced ones in instead, all in one request.
-// After that, nothing can be written to the replaced generations. They are removed a while later (see retired).
+// show changes aliases in one request. The generations in the list show get their views' aliases. The generations in
+// the list instead, which are replaced, lose all their aliases, so nothing can be written to them any more. They are
+// removed a while later (see retired).
 func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	var actions []any
 	var names []string

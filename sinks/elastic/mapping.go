@@ -17,7 +17,7 @@ import (
 // the source can hold. A value that Elasticsearch can't index stays in _source, and the document's _ignored names the
 // field. Examples are a date without a day, or a text where numbers were seen.
 
-// made returns the mapping that the program derives for a view's fields. It omits fields about which nothing is known.
+// made returns the mapping that replicator derives for a view's fields. It omits fields about which nothing is known.
 // Elasticsearch maps those by their first value, but never as dates, because the next value may not be a date.
 func (s *Sink) made(ctx context.Context, v *replicator.View) (object, error) {
 	var sampled []seen.Values

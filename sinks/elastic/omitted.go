@@ -55,7 +55,7 @@ func touches(pattern, name string) bool {
 	return strings.HasPrefix(name+".", start) || strings.HasPrefix(start, name+".")
 }
 
-// keeping fails if _source omits a view's field or the state. The program could not read them back, and omitted fields
+// keeping fails if _source omits a view's field or the state. Replicator could not read them back, and omitted fields
 // would look as if a user had removed them.
 func (f sourceField) keeping(v *replicator.View) error {
 	names := []string{stateField}

@@ -70,7 +70,7 @@ type info struct {
 	} `json:"version"`
 }
 
-// product returns the server's name, the major releases that the program supports, and advice for any other release.
+// product returns the server's name, the major releases that replicator supports, and advice for any other release.
 func (c *client) product() (name string, major []string, fix string) {
 	if c.openSearch.Load() {
 		return "OpenSearch", []string{"2", "3"}, "the program is tested with OpenSearch 2.19; 2.4 or newer is expected to work"
@@ -143,7 +143,7 @@ func whole(found []hit) []hit {
 }
 
 // known adapts a mapping to the cluster. OpenSearch has no type that accepts all values of a flattened field, so such a
-// field becomes unsearched.
+// field is not indexed (see unsearched).
 func (c *client) known(properties object) object {
 	if !c.openSearch.Load() {
 		return properties

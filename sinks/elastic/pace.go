@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An answer that holds documents should stay below both limits. This program and the node that makes the answer both
-// hold it in memory. Elasticsearch unpacks each document as a whole, even if the request asks for little of it. A
+// An answer that holds documents should stay below both of these limits. Replicator and the node that makes the answer
+// both hold it in memory. Elasticsearch unpacks each document as a whole, even if the request asks for little of it. A
 // document's size is only known after it was read.
 const (
 	answerBytes = 8 << 20
@@ -22,9 +22,9 @@ const (
 // at once.
 const mostAnswer = 4 * answerBytes
 
-// paced returns how many documents to request next, at most `most`. n is the number so far. answered, bytes and took are
-// how many documents the last answer had, how large it was, and how long it took. Large documents may reduce n to one. A
-// slow cluster reduces n to fewDocuments at least.
+// paced returns how many documents to request next, but not more than `most`. n is the current number. answered, bytes
+// and took are how many documents the last answer had, how large it was, and how long it took. Large documents may
+// reduce n to one. A slow cluster never reduces it below fewDocuments.
 func paced(n, most, answered, bytes int, took time.Duration) int {
 	switch {
 	case bytes > answerBytes:
@@ -66,7 +66,7 @@ func (s *sizes) learn(bytes int) {
 	s.mean.Store((mean*(weight-1) + int64(bytes)) / weight)
 }
 
-// raise notes that documents are at least this large.
+// raise sets the average size to at least the given size.
 func (s *sizes) raise(bytes int) { s.mean.Store(max(s.mean.Load(), int64(bytes))) }
 
 // expected returns the likely size of a document.
@@ -79,5 +79,6 @@ func (s *sizes) expected() int {
 }
 
 // large reports whether documents are so large that sending them costs more than extracting their states. Then
-// documents are no longer read whole if the state alone decides, so the average stays as it is.
+// documents are no longer read whole if only the state is needed. Only whole documents change the average, so it hardly
+// changes any more.
 func (s *sizes) large() bool { return s.mean.Load() > 64<<10 }

@@ -101,7 +101,7 @@ func (r registry) render() ([]byte, error) {
 	return json.Marshal(map[string]registryState{stateField: state})
 }
 
-// errAgain means that other replicators changed the marks in every round.
+// errAgain means that a write failed every time, because other replicators kept changing the marks or the write alias.
 var errAgain = errors.New("other replicators keep changing the same marks")
 
 // update reads the registry of each kept view, lets `change` edit it, and writes it if no other process has written it
@@ -251,8 +251,9 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 // view.
 const aliasInterval = 10 * time.Second
 
-// showFilled points aliases to the views that have been filled since they were opened, and restores missing aliases,
-// without which readers would find nothing. A view fails if its alias leads to an index that this program did not make.
+// showFilled lets the alias of each view that every source has now filled lead to the view's new index. It also repairs
+// aliases, without which readers would find nothing. A view fails if its alias leads to an index that replicator did
+// not make.
 func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 	look := time.Since(t.looked) > aliasInterval
 	if look {

@@ -26,7 +26,7 @@ func (s Shadowing) Shadow(v *replicator.View) *replicator.View {
 // isShadow reports whether the generation belongs to a shadow.
 func (g *generation) isShadow() bool { return strings.HasSuffix(g.view, replicator.ShadowSuffix) }
 
-// Foreign implements replicator.Shadower. An index behind an alias belongs to the program alone.
+// Foreign implements replicator.Shadower. An index behind an alias belongs to replicator alone.
 func (s Shadowing) Foreign(context.Context, *replicator.View) (string, error) { return "", nil }
 
 // Swap implements replicator.Shadower. First it marks the shadows' indexes as the views' own. They are then the newest

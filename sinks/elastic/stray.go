@@ -15,7 +15,7 @@ import (
 
 var _ replicator.Tidier = (*Target)(nil)
 
-// Strays implements replicator.Tidier. It returns documents whose state names no cell. The program never writes such
+// Strays implements replicator.Tidier. It returns documents whose state names no cell. Replicator never writes such
 // documents.
 func (t *Target) Strays(
 	ctx context.Context, view int, after string, limit int,

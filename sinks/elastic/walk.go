@@ -28,7 +28,7 @@ type page struct {
 	Size  int             `json:"size,omitempty"` // how many documents to request next
 }
 
-// keepPoint is how long the server keeps a point in time between two pages. In that time, the program deals with the
+// keepPoint is how long the server keeps a point in time between two pages. In that time, replicator deals with the
 // cells of one page.
 const keepPoint = "15m"
 
@@ -55,7 +55,7 @@ func everything() object {
 	return object{"bool": object{"must_not": object{"ids": object{"values": []string{registryID}}}}}
 }
 
-// Held implements replicator.Target. It skips documents that the program did not write (see Strays). It also skips a
+// Held implements replicator.Target. It skips documents that replicator did not write (see Strays). It also skips a
 // deleted cell of this source if the document has the same entity from another source, because the entity has moved to
 // that source.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
@@ -69,8 +69,9 @@ func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([
 	return t.walk(ctx, view, everything(), after, limit, func(s *slot, _ contents) bool { return s.Dead })
 }
 
-// walk pages through the documents that a query finds, and returns those of their cells that are wanted. It requests
-// only the state, without contributions, because a deleted cell is known by its version.
+// walk pages through the documents that a query finds, and returns those of their cells for which the function `wanted`
+// returns true. It requests only the states, without contributions: the version in the state tells whether a cell is
+// deleted.
 func (t *Target) walk(
 	ctx context.Context, view int, query object, after string, limit int, wanted func(s *slot, all contents) bool,
 ) ([]replicator.Cell, string, error) {
@@ -91,7 +92,7 @@ func (t *Target) walk(
 	return cells, next, nil
 }
 
-// hit is a document in a search's answer, as of the point in time.
+// hit is a document in a search's answer, as of the search's point in time.
 type hit struct {
 	ID      string          `json:"_id"`
 	Routing string          `json:"_routing"`
@@ -101,8 +102,8 @@ type hit struct {
 	Sort    json.RawMessage `json:"sort"`
 }
 
-// searchItems is the most documents that a page may have. To find the start of a page costs the server as much as some
-// thousand documents.
+// searchItems is the most documents that a page may have. Finding the start of a page costs the server as much as
+// reading some thousand documents.
 const searchItems = 5000
 
 // hits pages through the documents of a view that a query finds.

@@ -13,7 +13,7 @@ type Batch struct {
 	ops      []replicator.Op
 	first    []int // by op: the index of the verdict on its first value
 	verdicts []verdict
-	unknown  []bool                // by op: a view can't judge the op, so no view applies it
+	unknown  []bool                // by op: at least one view can't judge the op
 	beside   []replicator.Rejected // refusals of other cells' values: see RejectBeside
 	next     Rule
 }
@@ -67,8 +67,8 @@ func (b *Batch) Unknown(op int, known func(value int) Known) bool {
 	return b.unknown[op]
 }
 
-// UnknownIn is Unknown for a single view. Sinks that write view by view call it, because the other views may already
-// have the op.
+// UnknownIn reports whether a single view can't judge the op. If so, Applied counts the op as unknown. Sinks that write
+// view by view call it instead of Unknown, because other views may already have applied the op.
 func (b *Batch) UnknownIn(op int, known Known) bool {
 	unknown := known.State.Unknown(b.ops[op], known.Horizon)
 	b.unknown[op] = b.unknown[op] || unknown
@@ -76,7 +76,7 @@ func (b *Batch) UnknownIn(op int, known Known) bool {
 }
 
 // Judge decides whether a value counts, given the sink's knowledge of the op's cell in the value's view. next is the
-// state to be kept, which may be new even if the value does not count.
+// cell's state from now on. It may differ from the known state even if the value does not count.
 func (b *Batch) Judge(op, value int, known Known) (next replicator.State, applies bool) {
 	v := &b.verdicts[b.first[op]+value]
 	if known.State.Obsolete(b.ops[op], known.Horizon) {
@@ -98,7 +98,8 @@ func (b *Batch) RejectBeside(op, view int, why error) {
 	b.beside = append(b.beside, replicator.Rejected{Op: op, View: view, Err: why})
 }
 
-// Applied returns the outcome. An op is stale if some of its values were judged and none counts.
+// Applied returns the outcome. An op is stale if at least one of its values was judged, and none was applied or
+// rejected without being judged.
 func (b *Batch) Applied() replicator.Applied {
 	var out replicator.Applied
 	for i := range b.ops {

@@ -29,15 +29,15 @@ func (k Known) Forgettable(horizon int64) bool {
 // Unseen is a sink's knowledge of a cell that it never saw.
 var Unseen = Known{State: replicator.Unseen}
 
-// Outdated reports whether the view shows the cell, or has a version of it, although the last op applied to it is from
-// before a log position: see Target.Outdated.
+// Outdated reports whether the view shows the cell, or has a version of it, although the last op applied to the cell is
+// older than the given log position: see Target.Outdated.
 func (k Known) Outdated(before int64) bool {
 	return (k.Shown || k.State.Version != replicator.NoVersion) && max(k.State.Order, k.State.AsOf) < before
 }
 
-// Beyond reports whether the state is from a log position after the re-read's. Usually a change was applied in between.
-// If a second re-read, begun after the state was read, is also before the state, the log has no such position. Then the
-// sink's state was changed by hand, and the view would not show any future change.
+// Beyond reports whether the state comes from a later log position than the re-read. Usually the sink applied a change
+// in the meantime. But if the state is also later than a second re-read, which began after the state was read, then the
+// log has no such position. So the state was changed by hand, and the view would ignore all future changes of the cell.
 func (k Known) Beyond(look replicator.Op) bool {
 	return look.AsOf != 0 && max(k.State.Order, k.State.AsOf) > look.AsOf
 }
@@ -55,7 +55,7 @@ func AppendState(b []byte, s replicator.State) []byte {
 	return binary.AppendUvarint(b, uint64(s.AsOf))
 }
 
-// ReadState reads a state that AppendState appended. If the data is not such a state, r becomes bad.
+// ReadState reads a state that AppendState appended. If the data is not such a state, r.Bad reports true from then on.
 func ReadState(r *wire.Reader) replicator.State {
 	version, order, asOf := r.Uvarint(), r.Uvarint(), r.Uvarint()
 	if version > math.MaxInt64+1 || order > math.MaxInt64 || asOf > math.MaxInt64 {
@@ -85,15 +85,15 @@ func (v Versions) Add(cell int, version int64) {
 	v[cell] = replicator.Span{Lowest: min(v[cell].Lowest, version), Highest: max(v[cell].Highest, version)}
 }
 
-// Join includes the versions that the same cells have in other views. Where elsewhere has notAsked, those views were
-// not asked about the cell, and v stays as it is.
+// Join adds the versions that the same cells have in other views. It leaves a cell unchanged if its span in elsewhere
+// is notAsked: those views were not asked about it.
 func (v Versions) Join(elsewhere Versions) {
 	for i, s := range elsewhere {
 		v[i] = replicator.Span{Lowest: min(v[i].Lowest, s.Lowest), Highest: max(v[i].Highest, s.Highest)}
 	}
 }
 
-// Spans returns the spans, with NoVersion for a cell that no view was asked about.
+// Spans returns each cell's lowest and highest version. For a cell that no view was asked about, both are NoVersion.
 func (v Versions) Spans() []replicator.Span {
 	for i := range v {
 		if v[i] == notAsked {

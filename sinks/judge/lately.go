@@ -14,7 +14,8 @@ type Lately[K comparable, V any] struct {
 	young, old map[K]V
 }
 
-// NewLately makes a Lately that remembers the newest values: at least as many as most says, and at most twice as many.
+// NewLately makes a Lately that remembers the newest values. It keeps at least `most` of them, and at most twice as
+// many.
 func NewLately[K comparable, V any](most int) *Lately[K, V] { return &Lately[K, V]{most: most} }
 
 // Get returns the value of a key.
@@ -53,7 +54,7 @@ func (l *Lately[K, V]) Forget(key K) {
 // Novelty guesses, from recent writes, whether the sink has no record of the next entity or document yet.
 type Novelty struct{ share atomic.Int64 } // how many of 1,000 recent writes created a record or document
 
-// Likely reports whether most recent writes created a record or document.
+// Likely reports whether at least half of the recent writes created a record or document.
 func (n *Novelty) Likely() bool { return n.share.Load() >= 500 }
 
 // Learn records how many writes created a record or document, and how many did not. If two lanes call Learn at once,

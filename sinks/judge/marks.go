@@ -10,13 +10,14 @@ import (
 	"replicator"
 )
 
-// Marks holds each view's last mark that an open target saw or wrote. It detects a mark that fell, which means that the
-// sink lost data. It is safe for concurrent use.
+// Marks holds, for an open target, the last mark of each view that the target saw or wrote. It detects a mark that
+// fell, which means that the sink lost data. It is safe for concurrent use.
 //
-// A crash or failover of the server may lose only changes since the last mark. Then no mark falls. If the client
-// connects to the new server between two batches, nothing fails either, and the next mark would cover the lost changes.
-// So Marks also knows the server's name, which changes with a restart or another server. If the name has changed, and
-// something was applied since the last mark, nothing is marked. The next session then applies the changes again.
+// A server that crashes or fails over may lose only the changes since the last mark, so that no mark falls. If the
+// client connects to the new server between two batches, no request fails either, and the next mark would cover the
+// lost changes. So Marks also remembers the server's name, which is different after a restart or a failover. If the
+// name has changed, and a batch was applied since the last mark, Mark fails with ErrOtherServer. The next session then
+// applies the changes again.
 type Marks struct {
 	views   []*replicator.View
 	applied atomic.Bool // a batch was applied since the last mark
@@ -138,8 +139,8 @@ func (m *Marking) Raise(view int, stood replicator.Standing) (replicator.Standin
 	return raised, m.Note(view, raised)
 }
 
-// Note records a view's new mark. A sink calls it itself if the mark has several copies, otherwise Raise does. It fails
-// with replicator.Overtaken if the new mark does not have the epoch of the position that is being marked: another
+// Note records a view's new mark. If the mark has several copies, the sink calls Note. Otherwise Raise calls it. Note
+// fails with replicator.Overtaken if the new mark does not have the epoch of the position that is being marked: another
 // target has begun a later epoch, or a later fill of the view.
 func (m *Marking) Note(view int, marked replicator.Standing) error {
 	if marked.Position.Epoch() != m.at.Position.Epoch() {

@@ -80,5 +80,5 @@ func (o Others) Of(key replicator.Key) (names []string) {
 	return names
 }
 
-// Names returns the names of all others.
+// Names returns the names of all sources in o.
 func (o Others) Names() []string { return slices.Concat(o...) }

@@ -11,14 +11,15 @@ import (
 // target does.
 type Part struct {
 	Ops   []replicator.Op
-	of    []int // by index in Ops: the op's index in the batch
-	views []int // by a view's index in the other target: its index in the batch's target
+	of    []int // of[i] is the index in the batch of the op Ops[i]
+	views []int // by a view's index in the part's target: its index in the batch's target
 }
 
-// NewPart makes an empty part. views has, for each view of the other target, its index in the batch's target.
+// NewPart makes an empty part. views translates the part's view indexes: views[i] is the index that the batch's target
+// has for view i of the part's target.
 func NewPart(views []int) Part { return Part{views: views} }
 
-// Add adds an op that has only the values and entries that the other target applies. place is the index of the whole op
+// Add adds an op, reduced to the values and entries that the part's target applies. place is the index of the whole op
 // in the batch.
 func (p *Part) Add(place int, op replicator.Op) {
 	p.Ops, p.of = append(p.Ops, op), append(p.of, place)

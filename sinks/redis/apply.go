@@ -119,9 +119,10 @@ func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 }
 
 // disown makes the view ignore a later generation in a record, if the marks say that the view's own generation is the
-// latest. A process that begins a generation writes the mark first, so no process owns the later generation. Such a
-// generation is left over if a batch was in flight when the marks were lost, and the clock was set back before the next
-// generation got its number, which is the time. The states of the left-over generation don't count.
+// latest. A process that begins a generation writes the mark first, so in this case no process owns the later
+// generation. Such a generation is left over if a batch was in flight when the marks were lost, and the clock was set
+// back before the next generation got its number, which is the time. The states of the left-over generation don't
+// count.
 func (t *Target) disown(ctx context.Context, newer newerError) (bool, error) {
 	known, err := t.sink.readMarks(ctx, t.source)
 	if err != nil || known[newer.k.view.Name] == nil {

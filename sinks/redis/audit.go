@@ -79,7 +79,7 @@ var errOvertaken = errors.New("the comparison of sums was interrupted for over a
 
 // addAsOf adds up all records as they were when the audit began.
 func (s *sums) addAsOf(ctx context.Context, name string) error {
-	before := map[string]string{} // by a record's key: the record as the audit began, if it was replaced since
+	before := map[string]string{} // by the key of a record that was replaced since the audit began: its former contents
 	seen := map[string]bool{}     // the records that were added up, because a scan may return a key twice
 	return s.eachPage(ctx, func(keys []string) error {
 		answer, err := s.step(ctx, keys, "page", name, s.k)

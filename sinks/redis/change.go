@@ -97,9 +97,9 @@ type changer struct {
 	entity *entity
 	after  *record
 	moves  []move
-	whole  bool            // changes of sums list all amounts that the entity claims, not only what is added
-	first  int             // the index in out of the view's first change
-	places map[viewKey]int // by key: the index of its change in out; nil while out is short
+	whole  bool            // changes of sums list all of the entity's amounts, not only the new ones (in a cluster)
+	first  int             // out[first] is the view's first change
+	places map[viewKey]int // by key: the index of its change in out; nil while the view has few changes
 	out    []change
 	cells  []cellClaims // what every cell of the entity now contributes; nil until needed
 	one    [1]cellClaims
@@ -151,8 +151,8 @@ func (c *changer) changesOf(m move, list []claim) (err error) {
 	return nil
 }
 
-// wholeAmounts makes the change of a key with sums or counted claims, in a cluster. The change lists all amounts that
-// the entity's cells claim at the key.
+// wholeAmounts makes, in a cluster, the change of a key with sums or with a number of claims. The change lists the
+// amounts of all claims that the entity's cells have at the key.
 func (c *changer) wholeAmounts(t viewKey) error {
 	ch, cells, err := c.begin(t)
 	if ch == nil || err != nil {
@@ -169,7 +169,7 @@ func (c *changer) wholeAmounts(t viewKey) error {
 	return nil
 }
 
-// at returns the change of a key. isNew reports that at has just added it. A key has only one change.
+// at returns the change of a key. If the key has none yet, at adds one, and isNew is true.
 func (c *changer) at(t viewKey) (ch *change, isNew bool) {
 	i, known := c.places[t]
 	if c.places == nil {
@@ -199,8 +199,8 @@ func (c *changer) leave(t viewKey) {
 	delete(c.places, t)
 }
 
-// begin adds a change of a key, and returns the change and the contributions of all the entity's cells. The change is
-// nil if the key has one already.
+// begin adds a change of a key. It returns the change, and the contributions of all the entity's cells. If the key
+// already has a change, it returns nil.
 func (c *changer) begin(t viewKey) (ch *change, cells []cellClaims, err error) {
 	ch, isNew := c.at(t)
 	if !isNew {
@@ -227,7 +227,7 @@ func (c *changer) contributions() ([]cellClaims, error) {
 			one := cellClaims{cell: cr.cell}
 			is := func(m move) bool { return m.cell == cr.cell && m.id == id }
 			if m := slices.IndexFunc(c.moves, is); m >= 0 {
-				one.claims = c.moves[m].new // these have the rows' values, which the record may lack
+				one.claims = c.moves[m].new // these claims have the rows' values, which the record may lack
 			} else {
 				var err error
 				if one.claims, err = c.arena.parseClaims(known.claims); err != nil {
@@ -263,10 +263,10 @@ func (c *changer) setChange(t viewKey, m move) error {
 	return err
 }
 
-// claimedByOthers reports whether another view shows something of the entity at a key, and returns the rows that such a
-// view shows at the key. This can happen only if a move removes what an earlier definition put at the key: views may
-// have exchanged their keys, or a new view may have replaced one that ended. Two views of one configuration never share
-// a key.
+// claimedByOthers reports whether another view shows something of the entity at a key, and returns the rows of such
+// views at the key. This can happen only if a move removes what an earlier definition put at the key: views may have
+// exchanged their keys, or a new view may have replaced one that ended. Two views of one configuration never share a
+// key.
 func (c *changer) claimedByOthers(t viewKey) (claimed bool, rows []*row, err error) {
 	if !slices.ContainsFunc(c.moves, func(m move) bool { return m.former }) {
 		return false, nil, nil

@@ -28,14 +28,14 @@ const (
 	kindCounter = 'c'
 	kindRanking = 'z'
 	kindDead    = 'd' // no contribution: the cell is a dead letter in the view
-	kindWaiting = 'w' // after a kindDead: claims, in stored form, that wait until another source's row is deleted
+	kindWaiting = 'w' // after a kindDead: member has the claims to show once another source's row is deleted
 )
 
 // row is a cell's contribution to a hash or a JSON object.
 type row struct {
 	fields []field
 	digest digest // the digest of the fields' names and values
-	kept   bool   // the record also has the values, because the view merges rows, or shows another source's row
+	kept   bool   // the record also has the values, because the view merges rows, or shows another source's row instead
 	whole  bool   // the fields' values are known; otherwise only their names are
 }
 
@@ -133,8 +133,9 @@ func (a *arena) parseClaims(s string) ([]claim, error) {
 	return claims, nil
 }
 
-// otherValues reports whether each list of claims is one row without kept values, and the rows differ only in their
-// digests: key and field names are the same.
+// otherValues reports whether two lists of claims, in stored form, differ at most in a row's values. Each list must be
+// a single row with the same key and the same field names. The record must not keep the values, so the digests are all
+// that differs.
 func otherValues(a string, b []byte) bool {
 	in := wire.NewReader(a)
 	if kind := in.Byte(); kind != kindHash && kind != kindJSON || len(a) != len(b) {
@@ -185,12 +186,12 @@ func (c *claim) again() string {
 	return "0"
 }
 
-// barren is the amount that marks a kindWaiting claim without stored claims, because the view can't hold the cell's
-// values. When the other source's row goes, the view still shows nothing for the cell.
+// barren is the amount of a kindWaiting claim if the view can't hold the cell's values. The claim then contains no
+// claims to show: when the other source's row is deleted, the view shows nothing for the cell.
 const barren = "-"
 
-// waiting returns the claims of a cell that waits for another source's row to go: a dead letter, and the claims that
-// the cell will have. If the view can't hold them, why is the reason.
+// waiting returns the claims of a cell that waits until another source's row is deleted: a dead letter, and the claims
+// that the cell will then have. why is the reason if the view can't hold these claims, or nil.
 func waiting(claims []claim, why error) []claim {
 	waits := claim{kind: kindWaiting}
 	if why != nil {
@@ -205,8 +206,8 @@ func waiting(claims []claim, why error) []claim {
 	return []claim{{kind: kindDead}, waits}
 }
 
-// waits returns, in stored form, the claims of a cell that waits until another source's row is deleted. held reports
-// whether the view can hold them. waits is false if the cell doesn't wait.
+// waits returns, in stored form, the claims of a cell that waits until another source's row is deleted. held is false
+// if the view can't hold the cell's values. waits is false if the cell doesn't wait.
 func (v *viewRecord) waits() (claims string, held, waits bool) {
 	if !v.dead() {
 		return "", false, false

@@ -71,20 +71,20 @@ type comparison struct {
 	dead   []replicator.Difference // the entity's cells that the view can't show
 
 	applied bool // according to the records, each cell's expected contribution was applied
-	unclear bool // the view shows another source's row, and only that source knows the values
-	unknown bool // the record has nothing about this view, so what the view shows was not written for the entity
+	unclear bool // the view shows another source's row, and the record lacks its values: nothing can be compared
+	unknown bool // the record has no state of the entity in this view, so the sink did not write what the view shows
 }
 
 // spot is a place where a view shows a claim (an item that a cell puts into the view): a key, or a member of a key.
 type spot struct {
 	claim  claim
 	want   *claim // what the key or member should show of the entity; nil: nothing
-	known  bool   // according to the entity's record, the key or member shows something of the entity
+	known  bool   // according to the entity's record, the key or member shows a contribution of the entity
 	cmd    redis.Cmder
 	posted *redis.BoolCmd // in a cluster: whether the entity's contribution is also stored beside the key (a post)
-	held   bool           // the key or member shows something of the entity
+	held   bool           // the key or member really shows a contribution of the entity
 	gone   bool           // the key or member shows nothing, neither of this entity nor of another one
-	right  bool           // the key or member shows what want says
+	right  bool           // the key or member shows exactly what the field want contains
 }
 
 // comparisons returns what to compare of an entity, one comparison for each view.
@@ -144,8 +144,8 @@ func (t *Target) comparisons(ctx context.Context, e *entity, ops []replicator.Op
 	return list, nil
 }
 
-// others adds what other sources contribute, according to the record, to both c.want and c.known, and returns it. It
-// assumes that this is right, because each source's own `verify` compares it.
+// others returns what other sources contribute, according to the record, and adds it to both c.want and c.known. So it
+// never counts as a difference here. The `verify` of each source compares that source's contributions.
 func (c *comparison) others(r *record) (cells []cellClaims, err error) {
 	for i := range r.cells {
 		for _, id := range c.k.ids[1:] {
@@ -197,8 +197,7 @@ func (c *comparison) place() {
 	}
 }
 
-// show reads each spot (a key, or a member of a key) from Redis, and sets the fields that say whether it shows what it
-// should.
+// show reads each spot (a key, or a member of a key) from Redis, and sets the spot's fields held, gone and right.
 func (s *Sink) show(ctx context.Context, list []*comparison) error {
 	failed := func(err error) bool { // a key of another type counts as missing
 		return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE")
@@ -263,8 +262,8 @@ end
 	scoreAndSum     = asking + `return {ask('ZSCORE', KEYS[1], ARGV[1]), ask('HGET', KEYS[2], ARGV[1])}`
 )
 
-// judge evaluates the reply for a spot (a key, or a member of a key). It sets the spot's held and right fields and,
-// where the reply shows it, gone.
+// judge evaluates the reply for a spot (a key, or a member of a key). It sets the spot's fields held and right. It also
+// sets gone, except for sums and unique values.
 func (c *comparison) judge(s *spot) {
 	wanted := s.want != nil
 	switch cmd := s.cmd.(type) {
@@ -280,8 +279,8 @@ func (c *comparison) judge(s *spot) {
 	case *redis.Cmd:
 		both, _ := cmd.Slice() // show has checked the error
 		if c.k.kind != kindUnique {
-			// A sum is right if the key shows the stored sum, and the record has the expected amount. The method
-			// differences checks the amount.
+			// Here, right only means that the key shows the stored sum. The method differences also checks that the
+			// record has the expected amounts.
 			s.held = s.known
 			s.right = wanted && s.known && sameSum(c.k.kind, both[0], both[1])
 			return
@@ -308,8 +307,8 @@ func sameSum(kind byte, shown, sum any) bool {
 	return err1 == nil && (err2 == nil || errors.Is(err2, strconv.ErrRange)) && score == remembered
 }
 
-// judgeHash reports whether a hash has any of the view's fields, and whether the fields are as wanted. values is empty
-// if the key has another type.
+// judgeHash reports whether a hash has any of the view's fields (held), and whether it has exactly the fields of want
+// (right). values is empty if the key has another type.
 func (k *keeper) judgeHash(values []any, want *claim) (held, right bool) {
 	right = want != nil && (len(values) > 0 || len(want.row.fields) == 0)
 	for i, v := range values {
@@ -386,7 +385,7 @@ func (c *comparison) differences() []replicator.Difference {
 	switch {
 	case want && c.unknown:
 		held = false
-	case right: // a missing hash without fields is right, too
+	case right: // a hash without fields does not exist in Redis, which is right, too
 		return c.dead
 	}
 	return []replicator.Difference{{
@@ -394,7 +393,7 @@ func (c *comparison) differences() []replicator.Difference {
 	}}
 }
 
-// sameAmounts reports whether two lists of claims are equal.
+// sameAmounts reports whether two lists have the same claims, in any order.
 func sameAmounts(a, b []claim) bool {
 	count := map[claim]int{}
 	for _, c := range a {

@@ -44,9 +44,9 @@
 //
 // The record contains each cell's last contribution, so the sink can remove it without the row's former values. This
 // also holds for a view that was forgotten or redefined. Its states no longer count, but its contributions are known:
-// they are replaced, swept, or taken back (former.go). Contributions of another view at the same key then stay
-// (claimedByOthers). Contributions of a view that has ended stay until the operator removes them (leftover.go). Until
-// then no other view is filled at its keys.
+// they are replaced, or removed before or after the next fill (former.go). Contributions of another view at the same
+// key then stay (claimedByOthers). Contributions of a view that has ended stay until the operator removes them
+// (leftover.go). Until then no other view is filled at its keys.
 //
 // # Several sources
 //

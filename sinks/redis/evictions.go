@@ -22,8 +22,8 @@ type evictions struct {
 // begin sets the count from which later evictions are counted.
 func (e *evictions) begin(now int64) { e.now, e.known = now, now }
 
-// since counts the evictions that followed a view's mark. marked is the count in the mark. For several marks, the
-// highest number of evictions is kept.
+// since counts the evictions that followed a view's mark. marked is the count in the mark. After calls for several
+// marks, e.news is the highest of these numbers.
 func (e *evictions) since(marked int64) { e.news = max(e.news, grown(marked, e.now)) }
 
 // grown returns the growth of a count that begins at 0 again when the server restarts.

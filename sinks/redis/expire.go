@@ -4,10 +4,10 @@ import "strconv"
 
 // The keys of a view with an expiry expire. The records of their entities stay, so a replay of an older change doesn't
 // bring a key back. Every change that counts restarts the expiry of the keys, even if the value is the same. So do
-// fills and repairs. A repetition of a change that was applied already does not, nor does a comparison. A comparison
-// accepts an expired key if the records say that the last change was applied.
+// fills and repairs. A repetition of a change that was already applied does not restart it, and neither does a
+// comparison. A comparison accepts an expired key if the records say that the last change was applied.
 
-// goes is when a key expires after a change: after some milliseconds, or never, or as before.
+// goes says when a key expires: some milliseconds after the change, never, or at the time that is already set.
 type goes int64
 
 const (

@@ -132,8 +132,8 @@ func (s *Sink) forgettables(ctx context.Context) (*forgettables, error) {
 	return f, nil
 }
 
-// may reports whether a cell can be forgotten: no view that knows the cell needs its state. A state from an earlier
-// generation is needed only if the cell is not gone, or the view shows something of it.
+// may reports whether the cell can be forgotten, which is so if none of its views still needs its state. If the state
+// is from an earlier generation, the view needs it only while the cell exists or contributes to the view.
 func (f *forgettables) may(c *cellRecord) bool {
 	for i := range c.views {
 		v := &c.views[i]
@@ -152,7 +152,7 @@ func (f *forgettables) may(c *cellRecord) bool {
 	return true
 }
 
-// gone reports whether a cell is gone from all views that know it.
+// gone reports whether the cell is deleted, and contributes nothing, in every view that has a state of it.
 func (c *cellRecord) gone() bool {
 	for i := range c.views {
 		if v := &c.views[i]; v.claims != "" || v.state.Version != replicator.NoVersion {
@@ -171,7 +171,7 @@ func (s *Sink) forgetSome(
 		return found, err
 	}
 	var changed []string
-	var args []any // for each changed record: the nonce that was read, the new record
+	var args []any // for each changed record, two arguments: the nonce that was read, and the new record
 	for i, r := range records {
 		cells := len(r.cells)
 		if r.nonce == "" || len(r.pending) > 0 {
@@ -204,7 +204,8 @@ func (s *Sink) forgetSome(
 	if len(calls) == 0 {
 		return found, nil
 	}
-	// Records that another batch has changed meanwhile stay. They are counted anyway, because the count is only logged.
+	// Records that another batch has changed meanwhile stay. The count includes them nevertheless, because it is only
+	// logged.
 	if _, err := s.run(ctx, s.forgetGone, calls); err != nil {
 		return found, classify(err, "forgetting cells that are gone")
 	}

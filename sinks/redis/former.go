@@ -74,7 +74,7 @@ func (t *Target) vacate(ctx context.Context) error {
 		}
 		err = gone.empty(ctx)
 		for _, k := range gone.keepers {
-			if err == nil { // so that the next fill need not search all records again
+			if err == nil { // the mark tells the next fill that it need not search all records again
 				err = t.sink.forget(ctx, source, k.view.Name, storedMark{Vacated: true})
 			}
 		}
@@ -177,8 +177,9 @@ func (t *Target) empty(ctx context.Context) error {
 	})
 }
 
-// former returns an empty value for each view from which the cell's contribution must be removed: the contribution was
-// made under an earlier definition, and the function `which` returns true for it.
+// former returns an empty value for each view from which the cell's contribution must be removed. That is each view for
+// which two things hold: the contribution was made under an earlier definition, and the function `which` returns true
+// for it.
 func (t *Target) former(
 	c *cellRecord, which func(*keeper, *cellRecord, *viewRecord) (bool, error),
 ) (values []replicator.Value, err error) {

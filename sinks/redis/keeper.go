@@ -32,7 +32,7 @@ type keeper struct {
 	index      int      // the view's index in Target.views
 	names      []string // the names of the view's fields
 	id         viewID   // the view's id in records, for the target's source
-	shows      viewID   // the view's id in a key's changes; the same for all sources that an entity may move between
+	shows      viewID   // the view's id in changes of keys; one for all sources that an entity may move between
 	ids        []viewID // the view's ids in records: for the target's source, then for each source in fellows
 	fellows    []string // the names of the other sources that an entity may move to
 	generation uint64   // only states of this generation count; a redefined view begins a new one

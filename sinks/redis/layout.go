@@ -84,7 +84,7 @@ func (l *layouts) lost(g *registry) (lost []string) {
 
 // lay divides the entities' new records into layouts and values, and registers layouts that several records share.
 func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
-	if b.cluster || b.registry == nil { // a target that only removes contributions has read none before its first write
+	if b.cluster || b.registry == nil { // no registry: a target that only removes contributions, before its first write
 		return nil
 	}
 	var unknown []string
@@ -117,13 +117,14 @@ func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
 	return nil
 }
 
-// A layout says where to find each state, each text (a member or an amount), and each claim's key.
+// With these codes, a layout says where to find each state, each text (a member or an amount), and the key of each
+// claim.
 const (
 	// The state, text or key is among the record's values.
 	layoutValue = iota
 
-	// The state equals that of the view before. The text is in the layout. The key is a text in the layout, followed by
-	// the entity's key.
+	// For a state: it equals the state in the view before. For a text: the layout contains it. For a key: the layout
+	// contains its beginning, and the entity's key follows.
 	layoutSame
 
 	// The state is among the record's values. Its as-of equals its order, and is stored as 0.
@@ -218,8 +219,8 @@ func (w *compacter) claims(stored string) bool {
 	return !in.Bad()
 }
 
-// claimKey writes the key of a claim. The key of a row mostly ends in the entity's key, which is then left out. Other
-// keys are made from the row's contents, and end in the entity's key only by chance.
+// claimKey writes the key of a claim. The key of a hash or a JSON object mostly ends in the entity's key, which is then
+// left out. Other keys are made from the row's contents, and end in the entity's key only by chance.
 func (w *compacter) claimKey(kind byte, key string) {
 	if begin, ends := strings.CutSuffix(key, w.entity); ends && w.entity != "" && (kind == kindHash || kind == kindJSON) {
 		w.layout = wire.AppendText(append(w.layout, layoutSame), begin)

@@ -153,8 +153,7 @@ func (t *Target) listClaims(
 	})
 }
 
-// list adds the entity's cells that claim the key, or the ranking's member, to found. The member matters only in
-// a ranking.
+// list adds to found the entity's cells that claim the key. In a ranking, a cell must also claim the member.
 func (k *keeper) list(r *record, entity string, at claim, limit int, found *replicator.Listing) error {
 	for i := range r.cells {
 		v := r.cells[i].view(k.id)

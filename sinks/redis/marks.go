@@ -23,7 +23,8 @@ import (
 //go:embed marks.lua
 var marksSource string
 
-// storedMark is a view's mark as stored in Redis: a field of a hash, by the view's name.
+// storedMark is a view's mark in the form that Redis stores. A source's marks are a hash, in which each field is named
+// after a view.
 type storedMark struct {
 	Fingerprint string `json:"fingerprint"`
 	Generation  uint64 `json:"generation"` // the generation whose states count
@@ -36,7 +37,7 @@ type storedMark struct {
 	replicator.StoredStanding
 }
 
-// at returns the mark with other progress.
+// at returns a copy of the mark with the given progress.
 func (m storedMark) at(at replicator.Standing) storedMark {
 	m.StoredStanding = at.Stored()
 	return m
@@ -52,7 +53,7 @@ func opened(fingerprint string, generation uint64) storedMark {
 const sourcesKey = prefix + "sources"
 
 // copies is the number of copies of each mark in a cluster. They are spread over the slots, so that every node has one:
-// a node that loses data loses its newest marks, too. The lowest copy counts.
+// a node that loses data loses its newest marks, too. The copy with the lowest progress counts.
 const copies = 64
 
 // markKeys returns the keys of the hashes with the marks of a source, one for each copy.
@@ -70,7 +71,7 @@ func (s *Sink) markKeys(source string) []string {
 
 // viewMark is a view's mark in every copy.
 type viewMark struct {
-	raw   []string // the copies as stored; "": the copy is missing
+	raw   []string // the stored text of each copy; "": the copy is missing
 	marks []storedMark
 }
 
@@ -78,7 +79,7 @@ func newViewMark(n int) *viewMark {
 	return &viewMark{raw: make([]string, n), marks: make([]storedMark, n)}
 }
 
-// with returns the mark after replacing each copy by what next returns for it.
+// with returns a new mark, in which each copy is what the function `next` returns for the old copy.
 func (m *viewMark) with(next func(storedMark) storedMark) *viewMark {
 	changed := newViewMark(len(m.marks))
 	for i, one := range m.marks {
@@ -107,7 +108,7 @@ func (m *viewMark) forgotten() bool {
 	return !slices.ContainsFunc(m.marks, func(one storedMark) bool { return !one.Forgotten })
 }
 
-// keys returns the templates of all keys that the view may have written, and those in more.
+// keys returns all key templates that the view has had, together with the given ones, each only once.
 func (m *viewMark) keys(more ...string) []string {
 	for _, one := range m.marks {
 		more = append(more, one.Keys...)
@@ -119,8 +120,8 @@ func (m *viewMark) keys(more ...string) []string {
 // vacated reports whether nothing is left of the source's contributions to the view.
 func (m *viewMark) vacated() bool { return m.forgotten() && m.marks[0].Vacated }
 
-// generation returns a new generation: the time, or a higher number if the last generation, forgotten or not, is not
-// below the time.
+// generation returns the number of a new generation. That is the time, or the last generation's number plus one,
+// whichever is higher. The last generation may have been forgotten.
 func (m *viewMark) generation() uint64 {
 	g := uint64(time.Now().UnixMilli())
 	for _, one := range m.marks {
@@ -185,7 +186,7 @@ func (s *Sink) changeMarks(ctx context.Context, source, expected string,
 }
 
 // markedOn describes the servers that have the marks: their names, separated by commas, and how many keys they have
-// evicted since they were started. A server that doesn't say counts as 0.
+// evicted since they were started. A server that doesn't tell this number adds 0.
 type markedOn struct {
 	servers string
 	evicted int64
@@ -194,8 +195,8 @@ type markedOn struct {
 // swap replaces marks in each copy that is unchanged and on the expected server. It reports whether it replaced all
 // copies, and which servers have them. A server's name is its run_id, which changes with each start, and its
 // master_replid, which changes when a replica takes over or the first replica connects. The name is empty if the user
-// may not run INFO. The list of names begins with the number of times that an address has led to another server:
-// between two marks on one server, it may have led elsewhere and back.
+// may not run INFO. The list of names begins with a count of how often an address has led to another server. The count
+// shows if an address led to another server and back between two marks.
 func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMark) (bool, markedOn, error) {
 	keys := s.markKeys(source)
 	calls := make([]call, 0, len(keys))
@@ -253,8 +254,8 @@ func (m storedMark) encode() string {
 // register gives each view its stored generation, or a new one if the sink doesn't know the view by this definition. It
 // returns each view's progress, and the servers' names.
 func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) ([]replicator.Standing, markedOn, error) {
-	// If everything is known, nothing is written. So `explain` and `verify` also work with a server that accepts no
-	// writes, because it is full or a replica.
+	// If the source and all views have been registered before, nothing is written. So `explain` and `verify` also work
+	// with a server that accepts no writes, because it is full or a replica.
 	if known, err := s.rdb.SIsMember(ctx, sourcesKey, source).Result(); err != nil {
 		return nil, markedOn{}, classify(err, "looking for the source")
 	} else if !known {
@@ -336,9 +337,9 @@ func (s *Sink) Sources(ctx context.Context) ([]string, error) {
 	return sources, classify(err, "reading the sources")
 }
 
-// Forget implements replicator.Sink. Of the marks, only the generation and the templates of the keys stay. The next
-// generation must be above the stored one, even if its number comes from the clock of a different machine. States don't
-// count in a later generation. The cells' contributions stay known, so that the next fill can remove them.
+// Forget implements replicator.Sink. Only the generation and the key templates of each mark stay. The next generation
+// must be above the stored one, even if its number comes from the clock of a different machine. States don't count in a
+// later generation. The cells' contributions stay known, so that the next fill can remove them.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	sources, err := s.Sources(ctx)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // its record is read, and the entity is decided again.
 
 const (
-	// remembersUpTo is the size of the largest batch that is remembered, in entities. Remembering a larger one costs
-	// more than reading it.
+	// remembersUpTo is the largest batch, in entities, whose records are remembered. Remembering a larger one costs
+	// more than reading its records.
 	remembersUpTo = 64
 	// remembered is the least number of records that are remembered. They have 50 to 300 bytes each.
 	remembered = 10_000
@@ -48,7 +48,8 @@ func (m *memory) recall(b *batch) {
 	}
 }
 
-// learn remembers the records that were written, and how many of them were new. The entities in again were not written.
+// learn remembers the records that were written, and how many of them were new. The set `again` has the entities that
+// could not be written.
 func (m *memory) learn(b *batch, written []*entity, again map[*entity]bool) {
 	if b.cluster {
 		return

@@ -92,7 +92,7 @@ func merge(a *arena, t viewKey, names []string, cells []cellClaims) (merged row,
 	return merged, len(rows) > 0, untouched
 }
 
-// follows reports whether the row's fields are all among the names, in their order.
+// follows reports whether the row's fields are all among the names, and in the order of the names.
 func (r *row) follows(names []string) bool {
 	n := 0
 	for _, name := range names {

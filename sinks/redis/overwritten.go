@@ -16,8 +16,9 @@ type wrongKey struct {
 	found  string // the key's type; or sumBeyond, and the ranking's member
 }
 
-// settle removes those wrong keys that are the view's own, each only once in a batch. It blocks the other wrong keys:
-// they can show nothing of the entity. The entities must be decided again.
+// settle deals with keys that can't show a contribution. If such a key is the view's own, settle removes it, but only
+// once in a batch. Any other such key is blocked: it can't show the entity. Afterwards, the entities must be decided
+// again.
 func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 	for _, w := range wrong {
 		if strings.HasPrefix(w.found, sumBeyond) {

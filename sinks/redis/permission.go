@@ -216,7 +216,7 @@ func (d denied) fix() string {
 	if len(d.commands) > 0 {
 		line += " +@read +@write +@scripting +@keyspace +info"
 	}
-	if len(d.keys) > 0 { // only then: to a user with ~*, the server adds no other pattern
+	if len(d.keys) > 0 { // only if keys are denied: the server refuses to give a user with ~* another pattern
 		line += " ~" + prefix + "* ~" + cmp.Or(d.pattern, "PATTERN, where PATTERN is that of the views' keys")
 	}
 	if len(d.keys) > 0 && d.guessed {

@@ -15,15 +15,15 @@ type entity struct {
 	text string // the entity's key, as templates show it
 	ops  []int  // indexes of the entity's ops in the batch
 
-	known   bool               // stored has the record: it was read, returned by a script, or assumed
+	known   bool               // stored is usable: it was read, returned by a script, or assumed
 	assumed bool               // stored is a guess: the record was neither read nor returned by a script
-	stored  string             // the record; "" if there is none
-	blocked map[viewKey]string // keys that can't show the entity, and the script's reason
-	freed   []viewKey          // keys whose foreign values were removed; if any, all contributions are rewritten
+	stored  string             // the record as stored in Redis; "" if there is none
+	blocked map[viewKey]string // by key that can't show the entity: the reason, as the script returned it
+	freed   []viewKey          // keys from which foreign values were removed; if any, all contributions are rewritten
 	plan    plan
-	layout  string // the new record's layout, if it is not registered
-	id      string // the id of the registered layout; "" for the full form
-	values  string // the values of the new record that the layout leaves open
+	layout  string // the new record's layout (see layout.go), if it is not registered
+	id      string // the id of the new record's registered layout; "": the record has the full form
+	values  string // the new record's values that are not in its layout
 	next    string // the new record, in its stored form
 }
 
@@ -46,7 +46,7 @@ type plan struct {
 type change struct {
 	viewKey
 	strict bool // the change adds something: another type at the key is an error
-	stays  bool // another view shows what the change would remove: see claimedByOthers
+	stays  bool // what the change would remove stays, because another view shows it: see claimedByOthers
 	goes   goes
 	fields int // of a hash: the number of fields to set
 	args   []string
@@ -82,9 +82,9 @@ type batch struct {
 	cluster bool // keys and records are in different slots
 	reclaim bool // the target only removes contributions: see Target.reclaims
 
-	registry *registry // the registry as it was read for the decisions
+	registry *registry // the registry by which the batch is decided
 	layouts  *layouts  // the known layouts, for parsing records
-	behind   bool      // the server's registry has changed since it was read
+	behind   bool      // the registry on the server is newer than the field registry
 	layout   []byte    // the buffer of Target.lay, for reuse
 
 	arena
@@ -171,7 +171,8 @@ func (e *entity) decide(b *batch) error {
 	return err
 }
 
-// knownIn returns the record's state of an op's cell, in the view of one of the op's values.
+// knownIn returns what the record says about an op's cell in one view. op and value are indexes: value selects one of
+// the op's values, and so the view.
 func (b *batch) knownIn(r *record, op, value int) judge.Known {
 	k := b.keepers[b.ops[op].Values[value].View]
 	known := k.known(r.find(b.ops[op].Cell, k.id))
@@ -247,7 +248,8 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	return nil
 }
 
-// fellows returns what the record knows of the same cell at other sources, and the parts of the record that say so.
+// fellows returns the states that the record has of the same cell at other sources (see judge.Fellow). records are the
+// parts of the record with these states, in the same order.
 func (e *entity) fellows(r *record, c replicator.Cell, k *keeper) (fellows []judge.Fellow, records []*viewRecord) {
 	for i, source := range k.fellows {
 		v := r.find(c, k.ids[i+1])
@@ -298,7 +300,8 @@ func (e *entity) block(k viewKey, found string) {
 	e.blocked[k] = found
 }
 
-// blocks returns the reason if one of the claims is at a key that can't show the entity (see block); else nil.
+// blocks returns why the claims can't be shown: one of them is at a key that was blocked for the entity (see block). It
+// returns nil if none is.
 func (e *entity) blocks(k *keeper, claims []claim) error {
 	if len(e.blocked) == 0 {
 		return nil

@@ -81,7 +81,7 @@ func (t *Target) strayPosted(
 	return strays, next, classify(err, doing)
 }
 
-// unposted returns the keys that have no posts, and so no contributions.
+// unposted returns the keys that have no posts (contributions, as stored beside keys). No entity contributes to them.
 func (t *Target) unposted(ctx context.Context, keys []string) ([]string, error) {
 	cmds, err := t.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, key := range keys {
@@ -140,8 +140,8 @@ func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool
 	return mended, nil
 }
 
-// isPosted queues the query whether the entity's contribution to a key is also stored beside the key (a post). It does
-// so only for kinds that have sums or claims beside the key.
+// isPosted queues a query that tells whether the entity's contribution to a key is also stored beside the key (a post).
+// It does so only for kinds that have sums or claims beside the key.
 func (c *comparison) isPosted(ctx context.Context, p redis.Pipeliner, s *spot) {
 	if counts(c.k.kind) {
 		s.posted = p.HExists(ctx, postKey(s.claim.key), string(c.k.shows)+recordKey(c.text))

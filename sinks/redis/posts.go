@@ -29,7 +29,8 @@ type post struct {
 // who returns the post's field in the hash of posts, which identifies the view and the entity.
 func (p *post) who() string { return string(p.pending.id) + p.entity.key }
 
-// recall removes, in a cluster, contributions to the target's views that no record has any more.
+// recall removes, in a cluster, the posts (contributions, as stored beside keys) of the target's views that are no
+// longer in any record.
 func (t *Target) recall(ctx context.Context) error {
 	if !t.sink.cluster {
 		return nil
@@ -69,7 +70,8 @@ func (t *Target) eachPost(ctx context.Context, key string, do func([]post) error
 	}
 }
 
-// strayPosts finds, in a cluster, contributions to a view that no record has any more. It also finds wrong sums.
+// strayPosts finds, in a cluster, a view's posts (contributions, as stored beside keys) that are no longer in any
+// record. It also finds wrong sums.
 func (t *Target) strayPosts(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -139,7 +141,8 @@ func (t *Target) removePost(ctx context.Context, view int, key, text string) (re
 // postedAt returns the user's key to which a hash of posts belongs. It is the inverse of postKey.
 func postedAt(posts string) string { return besideOf(posts, postPrefix) }
 
-// besideOf returns the user's key, given the sink's key beside it and the prefix of that key.
+// besideOf returns the user's key that belongs to one of the sink's own keys (own). prefix is the prefix of the own
+// key.
 func besideOf(own, prefix string) string {
 	tag, key, _ := strings.Cut(strings.TrimPrefix(own, prefix+"{"), "}")
 	if key == "" {

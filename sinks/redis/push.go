@@ -74,7 +74,7 @@ func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity)
 	}
 	done := func(pending) bool { return true }
 	err = s.pushAll(ctx, b, entities, func(p *pending) bool { return !own(p) }, again)
-	if errors.Is(err, noPermission) { // at another target's key: its change stays pending, and that target fails
+	if errors.Is(err, noPermission) { // at another target's key: the change stays pending, and that target fails
 		done, err = func(p pending) bool { return own(&p) }, nil
 	}
 	if err != nil {
@@ -102,7 +102,7 @@ func (e *entity) again(again map[*entity]bool) {
 }
 
 // swapRecords writes the entities' new records. If a record has changed since the decision, swapRecords adds the entity
-// to again.
+// to the set `again`.
 func (s *Sink) swapRecords(ctx context.Context, b *batch, entities []*entity, again map[*entity]bool) error {
 	if len(entities) == 0 {
 		return nil

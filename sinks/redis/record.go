@@ -47,7 +47,7 @@ type viewRecord struct {
 	id         viewID
 	generation uint64
 	state      replicator.State
-	claims     string // the cell's claims, in stored form
+	claims     string // what the cell contributes (see claim), as encoded by appendClaims
 }
 
 // dead reports whether the cell is a dead letter in the view: its first claim then says so.

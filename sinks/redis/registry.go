@@ -36,7 +36,7 @@ const (
 // registry is the registry as read from the server. A registry value never changes.
 type registry struct {
 	version string            // "": the server has no registry yet
-	fields  map[string]string // the stored fields
+	fields  map[string]string // all fields of the hash
 	ids     map[string]string // by layout: its id
 	bytes   int               // the size of all layouts together
 }
@@ -102,8 +102,8 @@ func (t *Target) learn(ctx context.Context) error {
 	return nil
 }
 
-// keepRegistry makes the target use a registry. A target that only removes contributions uses no horizons, because its
-// ops have no real log position.
+// keepRegistry makes the target use a registry. A target that only removes contributions uses the registry without
+// horizons (log positions below which deleted cells may be forgotten), because its ops have no real log position.
 func (t *Target) keepRegistry(g *registry) {
 	if t.reclaims {
 		g = &registry{version: g.version, ids: g.ids, bytes: g.bytes}
@@ -197,9 +197,9 @@ type proposals struct {
 // maxProposals is about the greatest number of layouts that are remembered.
 const maxProposals = 1000
 
-// met notes unregistered layouts that a batch's records need. It returns those to register, which are the ones that it
-// was given before. Each change of the registry forces other batches to be decided again. So met returns layouts only
-// once a second, or ten times in a row after a pause.
+// met remembers the unregistered layouts that a batch's records need. It returns those that an earlier batch needed,
+// too: they are to be registered. Each change of the registry forces other batches to be decided again. So met returns
+// layouts at most once a second, or ten times in a row after a pause.
 func (p *proposals) met(layouts []string, now time.Time) (twice []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

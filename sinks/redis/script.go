@@ -16,8 +16,8 @@ func newScript(source string) script {
 	return script{source, hex.EncodeToString(sum[:])}
 }
 
-// call is one call of a script in the form of a command: EVALSHA and the script's name, which run fills in, the number
-// of keys, the keys, the arguments.
+// call is one call of a script in the form of a command: EVALSHA, the script's name, the number of keys, the keys, and
+// the arguments. The method command fills in the first two.
 type call []any
 
 // newCall makes a call.

@@ -113,7 +113,7 @@ func (t *Target) strayKeys(
 // memberPage is how many members of a set or a ranking one step examines.
 const memberPage = 500
 
-// at finds the orphans at one key.
+// at finds the orphans at one key: the key itself, or members of a set or a ranking.
 func (s *search) at(ctx context.Context, c candidate) (strays []replicator.Stray, err error) {
 	read, step := s.sink.rdb.SScan, 1
 	switch s.k.kind {
@@ -143,7 +143,8 @@ func (s *search) at(ctx context.Context, c candidate) (strays []replicator.Stray
 	}
 }
 
-// member sets the entities of a candidate that is a member. In a set of entities' keys, that is the member itself.
+// member sets the entities of a candidate that is a member of a key. In a set of entities' keys, the only entity is the
+// member itself. For other kinds, member sets none.
 func (s *search) member(c candidate) candidate {
 	if s.k.kind == kindSet {
 		c.entities = []string{c.member}
@@ -224,7 +225,7 @@ type probe struct {
 	kind    byte
 	held    redis.Cmder
 	claimed []redis.Cmder // queries that tell whether a cell claims the candidate; for some kinds, they read records
-	records []string      // the keys of the records that the queries in claimed read, if they do
+	records []string      // if the queries in claimed read records: the records' keys, in the same order
 }
 
 func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe {
@@ -291,7 +292,7 @@ func (p *probe) stray(ctx context.Context, s *Sink) (bool, error) {
 	case *redis.IntCmd:
 		return cmd.Val() > 0, nil
 	}
-	return p.held.Err() == nil, nil // the query of a score fails if there is no such member
+	return p.held.Err() == nil, nil // the query of a score fails if the member does not exist
 }
 
 func anyView(viewID) bool { return true }

@@ -20,20 +20,21 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Counters, rankings, and indexes whose values several entities may claim, have a sum beside each key. Each change adds
-// to it. If Redis evicts a sum, or a record that contributed to it, the sum is wrong until it is recomputed. So a
-// verification or a rebuild adds up all records and compares the result with the sums. Before that, it compares the
-// records with the source.
+// Beside each key, the sink stores a sum, if the view is a counter or a ranking, or an index in which several entities
+// may claim the same value. Each change adds to it. If Redis evicts a sum, or a record that contributed to it, the sum
+// is wrong until it is recomputed. So a verification or a rebuild adds up all records and compares the result with the
+// sums. Before that, it compares the records with the source.
 //
-// Records change while they are read, so a sum that doubtful returns may be right. audit computes the sums as of one
-// moment: from then on, the script that applies changes keeps the former contents of each record when it first replaces
-// it. An amount that a sum lacked at that moment stays missing until it is corrected, whatever is added meanwhile.
+// Records change while they are read, so the sums that the method doubtful returns may be right. The method audit
+// computes the sums as of one moment: from then on, the script that applies changes keeps the former contents of each
+// record when it first replaces it. If a sum lacked an amount at that moment, it lacks the same amount until it is
+// corrected, whatever is added meanwhile.
 
 //go:embed sums.lua
 var sumsSource string
 
-// The sink's own keys during an audit. checkKey has the audit's name, beforeKey the records as they were when it began,
-// if they were replaced since.
+// The sink's own keys during an audit. checkKey has the audit's name. beforeKey has the former contents of each record
+// that was replaced since the audit began.
 const (
 	checkKey  = prefix + "checking"
 	beforeKey = prefix + "before"
@@ -50,7 +51,7 @@ func (a sumAt) place() uint64 {
 
 func (a sumAt) String() string { return strings.TrimSuffix(a.key+" "+a.member, " ") }
 
-// tally is a sum, and the number of claims in it.
+// tally is a sum of amounts, and how many claims (contributions of cells) are added up in it.
 type tally struct {
 	claims int64
 	amount big.Rat
@@ -140,7 +141,7 @@ func (s *sums) at(a sumAt) *tally {
 	return s.of[a]
 }
 
-// narrow leaves out the sums whose place (a hash) is above to.
+// narrow makes `to` the upper end of the range of hashes, and leaves out the sums above it.
 func (s *sums) narrow(to uint64) {
 	s.to = to
 	maps.DeleteFunc(s.of, func(a sumAt, _ *tally) bool {
@@ -183,7 +184,8 @@ func (s *sums) add(key string, r *record) (counts bool, err error) {
 	return counts, nil
 }
 
-// isOurs reports whether the sums of a key are the view's. id is the view through which a record claims the key.
+// isOurs reports whether the sums at a key belong to the view. They do if the view's template can make the key, or if
+// id is one of the view's ids. id is the id under which a record claims the key.
 func (s *sums) isOurs(id viewID, key string) bool {
 	if slices.Contains(s.k.ids, id) {
 		return true
@@ -195,7 +197,7 @@ func (s *sums) isOurs(id viewID, key string) bool {
 	return is
 }
 
-// straySums finds sums that differ from the records. It continues at the cursor after.
+// straySums finds sums that differ from the records. It continues where the cursor `after` points.
 func (t *Target) straySums(ctx context.Context, view int, after string) ([]replicator.Stray, string, error) {
 	const doing = "comparing the sums with what was added"
 	k := t.keepers[view]
@@ -309,7 +311,7 @@ func (s *sums) addMembers(ctx context.Context, key string) error {
 	}
 }
 
-// remembered reads the stored sums.
+// remembered reads the sums that are stored beside the keys.
 func (s *sums) remembered(ctx context.Context, list []sumAt) ([]any, error) {
 	cmds, err := s.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, at := range list {

@@ -40,7 +40,8 @@ func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([
 	return t.walk(ctx, after, limit, func(c *cellRecord) bool { return k.known(c.view(k.id)).Dead })
 }
 
-// walk goes through all records, a page at a time, and returns the wanted cells of the page.
+// walk goes through all records, a page at a time, and returns the page's cells for which the function `wanted` returns
+// true.
 func (t *Target) walk(
 	ctx context.Context, after string, limit int, wanted func(*cellRecord) bool,
 ) (cells []replicator.Cell, next string, err error) {

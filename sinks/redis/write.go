@@ -36,7 +36,7 @@ type writing struct {
 	shapes   map[string]int // the number of each shape, from 1 on; a shape is the common part of many entities' changes
 	numbers  []int          // by entity: the number of its shape
 	text     []byte         // the buffer of the method shape, for reuse
-	common   list           // the shapes, as the script takes them
+	common   list           // all shapes, in the form that the script takes
 }
 
 // write writes the decisions and returns the entities that must be decided again.
@@ -133,7 +133,8 @@ func (w *writing) take(a *arena, entities []*entity) {
 // noNonce is the nonce of a record that doesn't exist.
 const noNonce = "\x00\x00\x00\x00\x00\x00\x00\x00"
 
-// add adds the keys of an entity's changes, and those of their arguments that are not part of the shape.
+// add adds an entity's changes to the call: the keys, and the arguments that are not in the shape (the part that many
+// entities' changes share).
 func (w *writing) add(changes []change) {
 	for i := range changes {
 		ch := &changes[i]
@@ -149,8 +150,9 @@ func (w *writing) add(changes []change) {
 	}
 }
 
-// common reports whether many entities' changes share an argument. They share a hash's field names but not the values,
-// and whether a set's member is added or removed but not the member.
+// common reports whether an argument, given by its index, is in the shape: many entities' changes share it. For a hash,
+// these are the names of the fields, but not the values. For a set, it is whether a member is added or removed, but not
+// the member.
 func (ch *change) common(arg int) bool {
 	switch ch.kind {
 	case kindHash:
@@ -161,11 +163,11 @@ func (ch *change) common(arg int) bool {
 	return false
 }
 
-// shape returns the number of the shape of a plan's changes, which is what other entities' changes may have in common
-// with them. It adds the shape if it is new.
+// shape returns the number of the shape of a plan's changes: what is left of them without their keys, and without the
+// arguments that are different for each entity (see common). It adds the shape if it is new.
 func (w *writing) shape(p *plan) int {
 	w.text = w.text[:0]
-	// hash reports that no strict change of a hash came yet. For later ones, the script checks the key's type first.
+	// hash is true until the first strict change of a hash. Before a later one, the script checks the key's type.
 	hash := true
 	for i := range p.changes {
 		ch := &p.changes[i]
@@ -195,7 +197,7 @@ func (w *writing) shape(p *plan) int {
 	return n
 }
 
-// describe adds the shape that w.text encodes to w.common, in the form that the script takes.
+// describe adds to w.common the shape that w.text encodes, in the form that the script takes.
 func (w *writing) describe(changes []change) {
 	in := wire.NewReader(string(w.text))
 	w.common.addNumber(len(changes))
@@ -228,9 +230,9 @@ func (w *writing) call(a *arena, registry string) call {
 	return append(append(c, w.keys...), registryKey, w.args.end(), registry)
 }
 
-// results reads the answer to a call. It adds the entities that were not applied to again, and returns the keys that
-// can't show a contribution. behind reports that the registry has changed since the decisions: then no entity was
-// applied.
+// results reads the answer to a call. An entity that the script did not write goes into the set `again`. wrong are the
+// keys that can't show a contribution. behind reports that the registry has changed since the decisions: then the
+// script wrote no entity.
 func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) (wrong []wrongKey, behind bool, err error) {
 	undone, err := cmd.Slice()
 	if err != nil {
