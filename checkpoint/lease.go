@@ -129,5 +129,6 @@ func (s *MySQL) take(ctx context.Context, conn *sql.Conn) error {
 }
 
 // patience is how many seconds to wait for the lock, because the server may not have noticed yet that the holder is
-// gone. A lost store does not wait: its pipelines must end, and each call of the pipelines would wait.
+// gone. A store whose lock another process has taken (Lost) does not wait: its pipelines must end, and each of their
+// calls would wait.
 const patience = 2

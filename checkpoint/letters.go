@@ -23,7 +23,7 @@ type letters struct {
 	path  string
 	index *index
 
-	mu      sync.Mutex // guards the fields below; bury, raise, drop, list and close lock it
+	mu      sync.Mutex // guards the fields below
 	file    *os.File
 	size    int64 // the log's size in bytes, without an incomplete last line
 	live    int64 // bytes of lines that are not obsolete
@@ -209,8 +209,8 @@ func (l *letters) append(lines []line) error {
 	}
 	start := 0
 	for i, end := range ends {
-		// enter must get number 1 for the log's first line, which has the format. Any higher number will do for later
-		// lines.
+		// enter must get the line number 1 for the log's first line, which has the format. For later lines, any higher
+		// number will do.
 		number := 2
 		if l.size == 0 {
 			number = 1
@@ -246,7 +246,7 @@ func (l *letters) compact() error {
 			old := l.file
 			l.file, l.size, l.live = fresh.file, fresh.size, fresh.live
 			l.index.replace(fresh.index)
-			l.changed = err != nil // if the sync failed, a crash could bring back the old log, without later lines
+			l.changed = err != nil // if the sync failed, a crash could bring back the old log: append nothing
 			return errors.Join(err, old.Close())
 		}
 	}
@@ -319,7 +319,7 @@ func (l *letters) isClosed() bool {
 	return l.closed
 }
 
-// letter reads one letter. If the letter no longer exists, there is false.
+// letter reads one letter, and reports whether the letter still exists.
 func (l *letters) letter(id letterID) (d replicator.DeadLetter, there bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -203,7 +203,7 @@ func (s *MySQL) do(ctx context.Context, what string, f func(ctx context.Context,
 // longest limits a single call, because a server that does not answer must not block a stop forever.
 const longest = 30 * time.Second
 
-// transact runs f in a transaction. After the commit it calls applied.
+// transact runs f in a transaction. After the commit it calls the function `applied`.
 func (s *MySQL) transact(ctx context.Context, what string,
 	f func(ctx context.Context, tx *sql.Tx) error, applied func()) error {
 	return s.do(ctx, what, func(ctx context.Context, conn *sql.Conn) error {
@@ -301,7 +301,8 @@ func (s *MySQL) remove(ctx context.Context, what string, ids []letterID) error {
 	return s.removeThose(ctx, what, func() []letterID { return ids })
 }
 
-// removeThose removes the letters that choose returns. No other call can change letters between choose and the removal.
+// removeThose removes the letters that the function `choose` returns. No other call can change letters between the call
+// of choose and the removal.
 func (s *MySQL) removeThose(ctx context.Context, what string, choose func() []letterID) error {
 	var ids []letterID
 	return s.transact(ctx, what, func(ctx context.Context, tx *sql.Tx) error {

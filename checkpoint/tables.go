@@ -188,8 +188,8 @@ func list(
 	}
 }
 
-// page reads letters whose `place` (the table's AUTO_INCREMENT column) is above after, at most a page of them. last is
-// the place of the last one.
+// page reads at most a page of letters. The `place` of each (an AUTO_INCREMENT column) is above the parameter `after`.
+// The result `last` is the place of the last letter.
 func (t tables) page(ctx context.Context, db queryer, view string, after int64) (
 	letters []replicator.DeadLetter, last int64, err error,
 ) {

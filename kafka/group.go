@@ -57,7 +57,7 @@ type Group struct {
 // rebalance is how long members may take to give up partitions in a rebalance.
 const rebalance = time.Minute
 
-// How long a member waits for silent brokers: to commit an offset, and to leave.
+// How long a member waits for silent brokers when it commits an offset (commitTime) and when it leaves (leaveTime).
 const (
 	commitTime = 2 * time.Second
 	leaveTime  = 5 * time.Second
@@ -115,7 +115,7 @@ func (g *Group) Leave() {
 // every newsTime. Only the group's leader, the member that assigns partitions, must see new partitions.
 func (g *Group) Refresh() { g.client.ForceMetadataRefresh() }
 
-// ours is the prefix of the client ids of this program's members.
+// ours is the prefix of the client ids of replicator's members.
 const ours = "replicator-"
 
 func (g *Group) clientID() string { return ours + g.cfg.Identity + "-" + MemberName() }

@@ -55,7 +55,7 @@ type lookup struct {
 	states  []replicator.State
 	rows    []*replicator.Row // the rows of the first cells, as many as fit into the limit
 	size    int64             // the size of rows, in bytes
-	bytes   int64             // the limit of size; 0: no limit
+	bytes   int64             // the most bytes of rows; 0: no limit
 
 	mark    replicator.Position // the publisher's last mark
 	filling bool                // whether the publisher is still filling the topic
@@ -64,7 +64,7 @@ type lookup struct {
 // firstPlace is the lowest possible Order in an origin's log.
 const firstPlace = 1
 
-// mayCome reports whether a cell may lack a record only because the publisher has not published the cell yet.
+// mayCome reports whether a cell has no record yet, but may still get one, because the publisher is filling the topic.
 func (l *lookup) mayCome(i int) bool {
 	return l.states[i] == replicator.State{} && l.filling
 }
@@ -164,7 +164,7 @@ func (s *Source) Remembers(ctx context.Context, since time.Time) (bool, error) {
 // untold marks a cell without a record. It is not a valid version.
 const untold = replicator.NoVersion - 1
 
-// each calls do for every record of the partition, up to its current end.
+// each calls the function `do` for every record of the partition, up to its current end.
 func (s *Source) each(ctx context.Context, do func(*kgo.Record) error) error {
 	at, err := s.cluster.ends(ctx, s.cfg.Topic, s.cfg.Partition)
 	if err != nil || at.first >= at.next {

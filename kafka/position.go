@@ -25,7 +25,7 @@ type token struct {
 	Partitions int32 `json:"partitions,omitempty"`
 
 	// Time is the latest of three times, in Unix seconds: when the offset was the end of the partition, when the record
-	// before the offset was written, and when reading began at the first record. 0: not known.
+	// before the offset was written, and when a reader began at the partition's first record. 0: not known.
 	Time int64 `json:"time,omitempty"`
 }
 

@@ -31,9 +31,9 @@ type Reader struct {
 	latest  int64     // the partition's end when Latest last requested it
 	asked   time.Time // when Latest last requested the end
 
-	// complete is the latest time of which we know that everything written before was read, or when reading began at
-	// the first record. Until delete.retention.ms later, Kafka keeps the tombstones of all cells that were deleted
-	// since. Zero: not known.
+	// complete is a time. All records written before it were read, or reading began then at the partition's first
+	// record. Kafka keeps the tombstones of cells deleted since then at least until delete.retention.ms after complete.
+	// Zero: not known.
 	complete time.Time
 }
 
@@ -118,7 +118,7 @@ func (r *Reader) failed(err error) error {
 	return err
 }
 
-// record delivers a record's changes, and returns when its row was committed at the origin.
+// record delivers a record's changes. It returns the time at which the record's row was committed at the origin.
 func (r *Reader) record(ctx context.Context, h replicator.Handler, in *kgo.Record) (committed time.Time, err error) {
 	r.source.stats.records.Add(1)
 	r.source.stats.bytes.Add(int64(len(in.Key) + len(in.Value)))
@@ -191,9 +191,9 @@ func (r *Reader) enter(m moment) {
 	r.history = append(r.history, m)
 }
 
-// Position implements replicator.Reader. If order is the end of the partition, the position's Time is when that end was
-// requested, because everything before it was read. Otherwise it is the time of the last record before order, or
-// r.complete if that is later: a fill from an old topic reads old records now.
+// Position implements replicator.Reader. The parameter `order` is an offset. If it is the end of the partition, the
+// position's Time is when that end was requested, because everything before it was read. Otherwise Time is when the
+// last record before the offset was written. But Time is never before r.complete, because a fill reads old records now.
 func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()

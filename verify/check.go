@@ -26,7 +26,7 @@ func (s suspect) same(other suspect) bool {
 }
 
 // wanted returns the contents that the view should have of one entity (key), according to ops. It omits the times and
-// log positions of whole rows, because two checks may read an unchanged row at different ones.
+// log positions of whole rows, because they may differ between two checks although the row is unchanged.
 func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) {
 	for _, op := range ops {
 		if op.Cell.Key != key {
@@ -85,14 +85,14 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 		err = v.report(ctx, sure)
 		suspects = now
 	}
-	if err == nil && v.Repair && len(suspects) > 0 { // cells that keep changing may be wrong: rewrite, without counting
+	if err == nil && v.Repair && len(suspects) > 0 { // cells that keep changing may be wrong; they are not counted
 		_, _, err = v.rewrite(ctx, suspects)
 	}
 	return err
 }
 
-// look compares cells, and the other cells of their entities, once. It returns the cells that differ. It reads at most
-// pageBytes at a time, first from the source, then waits for the fence, then from the sink.
+// look compares cells, and the other cells of their entities, once. It returns the cells that differ. For at most
+// pageBytes at a time, it reads the source, waits for the fence, and then reads the sink.
 func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	fence func(context.Context) error) (map[replicator.Cell]suspect, error) {
 	cells, err := v.entities(ctx, cells)

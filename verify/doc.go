@@ -7,11 +7,11 @@
 // to no cell (replicator.Tidier). If several sources feed the view, a repair makes a fourth pass, over deleted rows
 // that the sink remembers.
 //
-// A live writer causes no false alarm. A cell that differs is checked again, once the view has had time to include what
-// the source had committed when it was read (Options.Fence). The checks end when the cell is right, or when two checks
-// in a row find the same difference, the same newest rows and the same states. The states of all cells of the entity
-// are compared, because any cell may make a merged entity differ. A cell that changes all the time is left to the
-// pipeline.
+// A live writer causes no false alarm. A cell that differs is checked again. That check waits until the view includes
+// everything that the source had committed when the check read it (Options.Fence). The checks end when the cell is
+// right, or when two checks in a row find the same difference, the same newest rows and the same states. The states of
+// all cells of the entity are compared, because any cell may make a merged entity differ. A cell that changes all the
+// time is left to the pipeline.
 //
 // A repair resets the cell to the source's row, even if the sink's state already has that version. State.Next judges a
 // repair like any other op, so a repair never overwrites newer data. One Apply writes the repair, from one read of the

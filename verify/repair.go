@@ -38,7 +38,7 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 			return fmt.Errorf("repairing: %w", err)
 		}
 	}
-	// The cells are added to found only now, because the next run must find them again if the repair fails.
+	// The cells are added to v.found only now, because the next run must find them again if the repair fails.
 	for c, s := range wrong {
 		v.places.add(s.difference.Name)
 		v.found.add(c)
@@ -65,8 +65,8 @@ func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool,
 	return !buried, err
 }
 
-// repair repairs wrong cells. A cell that turns out to be dead moves from wrong to uncounted. Other cells that are
-// found dead are added to uncounted, too.
+// repair repairs the cells in wrong. The parameter `uncounted` has the dead cells that report has not counted yet. A
+// missing cell that turns out to be dead moves from wrong to uncounted. Other cells that turn out to be dead are added.
 func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect,
 	uncounted map[replicator.Cell]error) error {
 	dead, left, err := v.rewrite(ctx, wrong)
@@ -99,8 +99,8 @@ const rewriteTime = 30 * time.Second
 
 // rewrite writes the source's rows of cells until the cells are right. If the tail applies a change between the read
 // and the write, even a change that writes nothing, the target rejects the write as older. Then the cell is read again.
-// A cell stays wrong in two cases, and is returned in left. Either its state in the target was newer before the source
-// was read (true; the cell is reported as newer), or the cell changes for longer than rewriteTime (false).
+// The cells that stay wrong are in left. The value is true if the target's state of the cell does not change: it was
+// newer than the source's row from the start. It is false if the cell has kept changing for longer than rewriteTime.
 func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspect) (
 	dead map[replicator.Cell]error, left map[replicator.Cell]bool, err error,
 ) {
@@ -151,8 +151,8 @@ func (s suspect) stands(was suspect) bool {
 // mend writes the source's rows of cells, and of the other cells of their entities, because a difference names only one
 // cell of an entity. It writes to the view and its siblings (see Options.Together) in one step, so that no reader finds
 // only one of them repaired. It returns which cells are dead in the view, and why. older has the keys whose writes the
-// target rejected as older (true). If the view has siblings, older also has the other keys (false), because the view
-// alone may have rejected their writes.
+// target rejected as older (true). If the view has siblings, older also has all other keys (false). The caller must
+// check these keys again, because Apply reports a write as stale only if all views reject it.
 func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	dead map[replicator.Cell]error, older map[replicator.Key]bool, err error) {
 	all, err := v.entities(ctx, cells)
@@ -240,8 +240,9 @@ func (v *verifier) forget(ctx context.Context, cells []replicator.Cell) error {
 	return err
 }
 
-// raise clears the dead letters of other sources' cells that the views show again (shown), now that ops were applied.
-// No source's log contains these ops, so no pipeline would clear the letters. A stop must not interrupt raise.
+// raise clears the dead letters of the cells in shown. These are other sources' cells, which the views show again
+// because ops were applied. No source's log contains these ops, so no pipeline would clear the letters. A stop must not
+// interrupt raise.
 func (v *verifier) raise(
 	ctx context.Context, views []*replicator.View, ops []replicator.Op, shown []replicator.Elsewhere,
 ) error {

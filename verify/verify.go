@@ -57,7 +57,7 @@ type Options struct {
 	Resume   *Place       // where the run begins; Run updates the Place; nil: the run begins at the beginning
 }
 
-// Together are views that are open together: Options.View comes first.
+// Together is a set of views that were opened together. The first one is Options.View.
 type Together struct {
 	Views     []*replicator.View
 	Reader    replicator.Reader
@@ -104,7 +104,7 @@ type Result struct {
 // Remaining is how many differences are left. A repair can't help dead cells.
 func (r *Result) Remaining() int64 { return r.Missing + r.Stale + r.Extra - r.Repaired + r.Dead }
 
-// Difference names a cell that differs or, without a column, an orphan in the sink.
+// Difference names a cell that differs, or an orphan in the sink. An orphan has its name in Key, and no Column.
 type Difference struct {
 	Key    string                    `json:"key"`
 	Column string                    `json:"column"`
@@ -119,7 +119,7 @@ const (
 	mostShown = 20       // most differences that a Result names, unless Options.Listed says otherwise
 	// the most checks of a cell that differs; a cell that changes at every check is left to the pipeline
 	looks     = 4
-	perListed = 20 // the number of keys whose listing costs as much as one check
+	perListed = 20 // for Options.Rate, this many keys that are only listed count as one checked cell
 )
 
 // verifier is one run of a verification.
@@ -244,7 +244,7 @@ func (v *verifier) remembered(ctx context.Context) error {
 		}, v.forget, func(int) {})
 }
 
-// pages calls do with cells, page by page, no faster than Options.Rate.
+// pages calls the function `do` with cells, page by page, no faster than Options.Rate.
 func (v *verifier) pages(ctx context.Context, at Progress,
 	read func(after string, limit int) ([]replicator.Cell, string, error),
 	do func(ctx context.Context, cells []replicator.Cell) error, count func(checked int)) error {

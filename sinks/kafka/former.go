@@ -74,7 +74,7 @@ func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err er
 }
 
 // former returns the highest position of a source in the marks of a topic's first partition, or the zero position.
-// These marks stay even if a view is forgotten or the marks topic is lost. Marks reports the position for a view
+// These marks stay even if a view is forgotten or the marks topic is lost. Sink.Marks reports this position for a view
 // without a mark, because readers of the topic may have reached it.
 func (s *Sink) former(ctx context.Context, t *topic, source string) (last replicator.Position, err error) {
 	ends, err := s.ends(ctx, t.name)

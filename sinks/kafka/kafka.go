@@ -111,8 +111,8 @@ func (s *Sink) target(ctx context.Context, source string, views []*replicator.Vi
 	if err := errors.Join(refused...); err != nil {
 		return nil, err
 	}
-	// The server's name is empty, because a failover loses no committed data: the data is on all in-sync replicas, and
-	// only an in-sync replica becomes leader.
+	// The marks name no server, because a failover to another broker loses no committed data: the data is on all
+	// in-sync replicas, and only an in-sync replica becomes leader.
 	t.marks = judge.NewMarks(t.views, marked, "")
 	return t, nil
 }

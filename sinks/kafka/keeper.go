@@ -231,8 +231,9 @@ func (k *keeper) usable() error {
 	return nil
 }
 
-// transact writes records in one transaction. After the brokers acknowledge them, it also writes the records that last
-// returns. If transact returns nil, all records are committed. Otherwise the keeper can't be used any more.
+// transact writes records in one transaction. After the brokers acknowledge them, it calls the function `last`, and
+// writes the records that this call returns. If transact returns nil, all records are committed. Otherwise the keeper
+// can't be used any more.
 func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func() []*kgo.Record) (err error) {
 	if err := k.usable(); err != nil {
 		return err

@@ -214,7 +214,7 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 		return nil, err
 	}
 	k.marksRead = read
-	if err := k.alone(marks); err != nil { // a keeper of another view or source may have been opened at the same time
+	if err := k.alone(marks); err != nil { // meanwhile, another view or source may have written marks to this topic
 		return nil, err
 	}
 	m, changed := marks[place{k.source, k.view.Name}]

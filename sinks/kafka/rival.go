@@ -54,7 +54,8 @@ func (k *keeper) alone(marks map[place]found) error {
 		rival.error, rival.fix)), k.view.Name)
 }
 
-// checkMarks reads a topic's marks, and returns a fault if they can't be read or rival finds one.
+// checkMarks reads a topic's marks. It returns a fault if they can't be read, or if a mark belongs to another view or
+// source than those in the parameter `of`.
 func (s *Sink) checkMarks(ctx context.Context, t *topic, of place) *fault {
 	if t.id == "" || t.marks == nil {
 		return nil

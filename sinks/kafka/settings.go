@@ -79,8 +79,8 @@ func readView(s *config.ViewSection) config.Target {
 	return target
 }
 
-// badOrigin returns why a topic would hold several sources, or a source that readers can't identify. It returns "" if
-// the topic is valid.
+// badOrigin returns why a topic would hold the records of several sources, or of a source that readers can't identify.
+// It returns "" if the topic is valid.
 func badOrigin(source *config.Source, topic string) string {
 	named := strings.Contains(topic, sourceName)
 	sharded := len(source.Shards) > 0 && source.Shards[0].Name != ""

@@ -19,7 +19,7 @@ type Target struct {
 	views   []*replicator.View
 	keepers []*keeper // keepers of the views, in the same order
 	marks   *judge.Marks
-	shares  bool // a keeper also belongs to the target that publishes its view (see Sink.look)
+	shares  bool // another target uses one of the keepers to publish its view (see Sink.look)
 }
 
 // parts groups the values of ops by view.

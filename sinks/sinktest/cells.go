@@ -84,7 +84,7 @@ func (f *fixture) puts(version, order int64, bodies map[int]body) []replicator.O
 	return ops
 }
 
-// looks returns re-read ops for all cells of the entities. An entity without a body is gone.
+// looks returns re-read ops for all cells of the entities. For an entity without a body, they say that it has no row.
 func (f *fixture) looks(version, asOf int64, bodies map[int]body) []replicator.Op {
 	ops := f.puts(version, 0, bodies)
 	for i := range ops {
@@ -110,7 +110,7 @@ func (f *fixture) showsOf(when string, bodies map[int]body) {
 // page reads one page of a listing.
 type page[T any] func(after string, limit int) (found []T, next string, err error)
 
-// walk reads all pages of a listing, and calls each with the items of each page.
+// walk reads all pages of a listing, and calls the function `each` with the items of every page.
 func walk[T any](f *fixture, what string, limit int, read page[T], each func([]T)) {
 	f.t.Helper()
 	const most = 20_000

@@ -23,7 +23,7 @@ type claims struct {
 	trace   []string
 }
 
-// claimant is a shard, and what was read from it.
+// claimant is a shard: its rows, its log, and what a sink should know about it by now.
 type claimant struct {
 	name   string
 	target replicator.Target
@@ -51,7 +51,7 @@ type letter struct {
 // that row has no entry in the view. They must show nothing of a cell for which neither source has a row. The source
 // whose row is not shown must have a dead letter that says so.
 func testClaims(f *fixture) {
-	if _, ok := f.target.(replicator.Tidier); !ok { // without Tidier, sources don't share entities
+	if _, ok := f.target.(replicator.Tidier); !ok { // a sink without Tidier keeps the cells of each source apart
 		f.t.Skip("the target does not report other sources' cells")
 	}
 	f.spread(3)
@@ -213,7 +213,7 @@ func (c *claims) step(s *claimant) {
 	}
 }
 
-// expect updates the model for an op.
+// expect computes what the sink should do with an op. It updates the cell's expected state, body and owner.
 func (c *claims) expect(s *claimant, e claimed, op replicator.Op) {
 	state, seen := s.known[e.cell]
 	if !seen {

@@ -45,7 +45,7 @@ func (f *fixture) differ(when string, ops []replicator.Op, want map[at]replicato
 	}
 }
 
-// everywhere returns the same differences for every view that an entity feeds.
+// everywhere returns the differences that Compare should find: an entity has its kind in every view that it feeds.
 func (f *fixture) everywhere(kinds map[int]replicator.DifferenceKind) map[at]replicator.DifferenceKind {
 	all := map[at]replicator.DifferenceKind{}
 	for entity, kind := range kinds {
@@ -143,13 +143,13 @@ func testByHand(f *fixture) {
 		for place, kind := range want {
 			i := slices.IndexFunc(f.s.Views, func(v *replicator.View) bool { return v.Name == place.view })
 			got, sum := found[place], isSum(f.s.Views[i])
-			if got == kind || got != "" && sum { // other entities add to the sum and may change the kind
+			if got == kind || got != "" && sum { // the sum also has other entities, so the kind may differ
 				continue
 			}
 			stray := got == "" && sum || kind != replicator.Missing && (got == "" || got == replicator.Missing)
 			// Instead of a difference, the sink may report the planted entry as an orphan.
 			if !stray || !tidies || len(f.strays(tidier, i)) == 0 {
-				f.t.Fatalf("after entity %d of view %s was changed by hand Compare finds %q, want %q",
+				f.t.Fatalf("after entity %d of view %s was changed by hand, Compare finds %q, want %q",
 					place.entity, place.view, got, kind)
 			}
 		}

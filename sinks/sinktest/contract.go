@@ -70,7 +70,7 @@ type fixture struct {
 	target replicator.Target
 	base   int64 // part of the fixture's keys, so that they differ from other steps' keys
 	cells  []replicator.Cell
-	texts  map[string]bool // the texts of all bodies that fresh has made, so that it makes different ones
+	texts  map[string]bool // the texts of all bodies that f.fresh has made; it makes none of them again
 }
 
 func newFixture(t testing.TB, s *Subject, base int64) *fixture {
@@ -195,8 +195,8 @@ func testDelete(f *fixture) {
 	f.shows("after it was inserted again", map[replicator.Cell]body{c: old})
 }
 
-// testHeldUp applies a re-read after a later put. The re-read changes nothing, but the sink must remember its as-of. So
-// a late put of a version that was deleted before the re-read is stale.
+// testHeldUp applies a re-read after a later put. The re-read changes nothing, but the sink must remember its position
+// (Op.AsOf). So a late put of a version that was deleted before the re-read is stale.
 func testHeldUp(f *fixture) {
 	c, old, deleted := f.cells[0], f.body(), f.body()
 	f.apply(f.put(c, 3, 33, old))
@@ -381,7 +381,7 @@ func testMarks(f *fixture) {
 		{filled(last, 1), filling(last, 2, 3)},
 		{filled(last, 2), filled(last, 2)},
 		{swapped, swapped},
-		{filled(later, 2), swapped}, // a mark at a lower position doesn't change Swapped
+		{filled(later, 2), swapped}, // its position is lower than the mark's, so Swapped stays
 		{filled(last, 2), filled(last, 2)},
 	} {
 		for range 2 {

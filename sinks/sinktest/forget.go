@@ -91,8 +91,8 @@ func (f *fixture) fed(sink replicator.Sink) {
 	}
 }
 
-// knows checks that an open target has neither states nor progress for the views in anew, and still has the marks of
-// the others.
+// knows checks an open target. It must have neither states nor progress for the views in the parameter `anew`. It must
+// still have the marks of the other views.
 func (f *fixture) knows(what string, views []*replicator.View, anew []string) {
 	f.t.Helper()
 	versions, err := f.target.Versions(f.t.Context(), f.cells)

@@ -6,7 +6,8 @@ import (
 	"replicator"
 )
 
-// forgetGone makes the target forget everything it may, a page at a time. It returns how many deleted cells there were.
+// forgetGone raises the target's horizon and makes the target forget all cells that it may forget, a page at a time. It
+// returns how many deleted cells were forgotten, and how many are still remembered.
 func (f *fixture) forgetGone(horizon int64) (found replicator.GoneCells) {
 	f.t.Helper()
 	forgetter := f.target.(replicator.Forgetter)
@@ -52,7 +53,7 @@ func testGone(f *fixture) {
 		f.t.Skip("the target is not a Forgetter: it never forgets deleted cells")
 	}
 	f.source = "gone"
-	other := open(f.t, f.s, f.source, f.s.Views) // another process, which is not told the horizon
+	other := open(f.t, f.s, f.source, f.s.Views) // another process, which does not raise the horizon itself
 	f.target = open(f.t, f.s, f.source, f.s.Views)
 	own := f.target
 	gone, late, lives := f.cells[0], f.cells[1], f.cells[2]
@@ -71,7 +72,7 @@ func testGone(f *fixture) {
 	f.markAt(100, false)
 	f.forgetGone(20) // no cell was deleted below order 20
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0)
-	if found := f.forgetGone(1000); found.Forgotten < 1 || found.Remembered < 1 { // a cell counts once in each shard
+	if found := f.forgetGone(1000); found.Forgotten < 1 || found.Remembered < 1 { // each shard counts the cell
 		f.t.Errorf("with two deleted cells ForgetGone returns %+v, want one forgotten and one remembered", found)
 	}
 	f.shows("after the gone cell was forgotten", shows)
@@ -84,7 +85,7 @@ func testGone(f *fixture) {
 		f.unknownOnly(f.try(f.put(gone, 9, 40, b)), []int{0}) // the delete at 30 left no state
 		f.shows("after changes below the horizon", shows)
 	}
-	f.apply(f.put(gone, 3, 101, b)) // a current op, with a lower version than the forgotten one
+	f.apply(f.put(gone, 3, 101, b)) // an op above the horizon; its version is lower than that of the forgotten row
 	shows[gone] = b
 	f.unknownOnly(f.try(f.put(gone, 9, 10, f.body())), []int{0})
 	f.staleOnly(f.try(f.reset(gone, replicator.NoVersion, 30, nil)), 0)

@@ -29,13 +29,13 @@ type history struct {
 	late     []*batch // batches of crashed replicas and of scans that have not arrived yet
 	scans    bool
 	exact    bool                         // a read of the source sees exactly the changes up to its claimed position
-	filling  bool                         // views lack the rows older than began until a scan has put them
+	filling  bool                         // at first, views lack the rows from before `began`; then a scan puts them
 	began    int64                        // the log position at which the replicas began to follow
-	inOrder  bool                         // whether views are checked for steps back
+	inOrder  bool                         // check after each batch that no cell goes back to an older state
 	forgets  bool                         // deleted cells are forgotten now and then
 	marked   int64                        // the highest position that was marked
 	floors   map[floorKey]int64           // the lowest log position whose state a cell may show in a view
-	seen     map[floorKey]int64           // the log's highest end at a re-read of a cell, even if it claims less
+	seen     map[floorKey]int64           // the highest end that the log had when a re-read of the cell was made
 	shown    map[string]map[string]string // by view: its content after the last batch
 	trace    []string                     // the applied ops, for analysing a failure
 }
@@ -160,7 +160,7 @@ func (h *history) mark(ctx context.Context) error {
 	return nil
 }
 
-// arrive applies a late batch. A scan's batches keep their order, because a scan is one process.
+// arrive applies a random late batch. So a scan's batches may arrive in any order.
 func (h *history) arrive(ctx context.Context) error {
 	i := h.rnd.IntN(len(h.late))
 	b := h.late[i]
@@ -191,7 +191,7 @@ func (h *history) forget(ctx context.Context) error {
 		return fmt.Errorf("Mark: %w", err)
 	}
 	for after := ""; ; {
-		if after == "" || h.rnd.IntN(4) == 0 { // the horizon may rise during a walk
+		if after == "" || h.rnd.IntN(4) == 0 { // the horizon may rise between two pages of ForgetGone
 			horizon := h.env.base + 1 + h.rnd.Int64N(at-h.env.base)
 			if err := forgetter.RaiseHorizon(ctx, horizon); h.interrupted(err) {
 				return nil
@@ -249,7 +249,7 @@ func (h *history) scan() {
 				other = r
 			}
 		}
-		for _, r := range []row{other, *newest} { // the two chunks may arrive in either order
+		for _, r := range []row{other, *newest} { // the two batches may arrive in either order
 			at := &batch{}
 			version := r.version
 			if !c.versioned {
@@ -377,8 +377,8 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 	switch {
 	case read.claim != 0 && op.AsOf == 0:
 		// A scan's row says nothing about the cell's other rows. So the view may briefly show an older row, or one that
-		// the log has not delivered yet, and a scan does not raise the floor. If readers must not see that, the view is
-		// filled in a shadow.
+		// the log has not delivered yet. A scan does not raise the floor, the position that the cell has certainly
+		// reached. If readers must not see older rows, the view is filled in a shadow.
 		return nil
 	case read.claim != 0: // a full re-read shows the cell at the claimed position or later
 		floor = max(floor, read.claim)
@@ -394,7 +394,7 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 	past := append([]moment{{}}, c.past...)
 	for i, m := range past {
 		if i+1 < len(past) && past[i+1].order <= floor {
-			continue // the cell had changed again by the floor, so the view must not show this state
+			continue // at the floor, the cell was already in a later state, so the view must not show this one
 		}
 		var b body
 		if m.newest != nil {
@@ -403,7 +403,7 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 		if !maps.Equal(shown, contents(v, []contribution{{op.Cell, h.env.subject.entries(v, op.Cell, b)}})) {
 			continue
 		}
-		if read.claim == 0 { // a re-read raises the floor only to its claim, although it may have seen later changes
+		if read.claim == 0 { // a re-read has already raised the floor, to the position that it claims
 			floor = max(floor, m.order)
 		}
 		h.floors[k] = floor

@@ -42,7 +42,7 @@ func testLost(f *fixture) {
 	}
 }
 
-// testOvertaken makes another replicator register an epoch and begin a fill. A process that does not know about them
+// testOvertaken makes another replicator register a log epoch and begin a fill. A process that does not know about them
 // must fail to mark, and its Mark must change nothing.
 func testOvertaken(f *fixture) {
 	f.source = "overtaken"
@@ -73,11 +73,11 @@ func testOvertaken(f *fixture) {
 	mark(f.target, at(0, 80, 0), true)
 	mark(f.target, at(0, 70, 0), true) // must fail, too, although f.target itself marked this position before
 	mark(other, at(1, 40, 2), false)
-	mark(f.target, at(2, 10, 0), true) // must fail despite the later position: f.target doesn't know of other's fill
+	mark(f.target, at(2, 10, 0), true) // must fail despite the later position: f.target missed the other's fill
 }
 
-// testRegistered opens two targets before either marks anything. Both register the same epoch, for different logs. The
-// second one must fail and change nothing.
+// testRegistered opens two targets before either marks anything. Both register the same log epoch, for different logs.
+// The second one must fail and change nothing.
 func testRegistered(f *fixture) {
 	f.source = "registered"
 	f.target = open(f.t, f.s, f.source, f.s.Views)

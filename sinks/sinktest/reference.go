@@ -18,7 +18,7 @@ type Reference struct {
 	rule  judge.Rule                   // State.Next, except when the suite itself is tested
 	cells map[place]judge.Known        // what the sink knows about each cell in a view, also about deleted cells
 	held  map[place][]replicator.Entry // the entries that each cell contributes, which readers see
-	waits map[place][]replicator.Entry // contributions that wait while another source's row of the key is shown
+	waits map[place][]replicator.Entry // what a cell will contribute once another source's row of the key is gone
 	marks map[mark]replicator.Mark
 
 	horizons map[mark]int64 // the log position below which deleted cells may have been forgotten
@@ -164,8 +164,8 @@ func (t *memoryTarget) Apply(_ context.Context, ops []replicator.Op) (replicator
 	return batch.Applied(), nil
 }
 
-// fellows finds the cell of p as other sources have it. It returns what the sink knows about these cells in p's view,
-// and their keys in the sink's maps.
+// fellows finds the other sources that have written p's cell in p's view. For each of them it returns what the sink
+// knows about that source's cell, and the key of that cell in the sink's maps.
 func (t *memoryTarget) fellows(p place) (fellows []judge.Fellow, places []place) {
 	for m := range t.sink.marks {
 		other := place{m.source, m.view, p.cell}
@@ -271,7 +271,7 @@ func (t *memoryTarget) Held(_ context.Context, view int, after string, limit int
 	return t.page(after, limit, func(p place, k judge.Known) bool { return k.Shown && p.view == t.views[view].Name })
 }
 
-// page returns up to limit wanted cells that follow the cell named after. next is "" on the last page.
+// page returns up to limit wanted cells whose names sort after the parameter `after`. next is "" on the last page.
 func (t *memoryTarget) page(
 	after string, limit int, wanted func(place, judge.Known) bool,
 ) (cells []replicator.Cell, next string, err error) {
@@ -287,8 +287,8 @@ func (t *memoryTarget) page(
 	return cells, next, nil
 }
 
-// pageOf sorts cells and returns those that follow the cell named after, at most limit. next is the name of the page's
-// last cell, or "" if it is the last page.
+// pageOf sorts cells by name and returns at most limit of those that come after the name in the parameter `after`. next
+// is the name of the page's last cell, or "" if it is the last page.
 func pageOf(cells []replicator.Cell, after string, limit int) (page []replicator.Cell, next string) {
 	cells = slices.DeleteFunc(cells, func(c replicator.Cell) bool { return c.String() <= after })
 	slices.SortFunc(cells, func(a, b replicator.Cell) int { return cmp.Compare(a.String(), b.String()) })

@@ -30,13 +30,13 @@ type pending struct {
 // batch is a list of ops to apply.
 type batch struct {
 	ops   []replicator.Op
-	reads []read // by op: zero for changes from the log
+	reads []read // for each op, the read that it came from; zero if it came from the log
 	until int    // once the batch is applied, all events before this index are applied
 	dead  bool   // the process that made the batch has ended
 }
 
-// read is a read of the source. It claims to include everything up to the position claim, and saw everything up to the
-// position seen.
+// read is a read of the source. It saw all changes up to the position `seen`. It claims to include only those up to the
+// position `claim`, which may be lower.
 type read struct{ claim, seen int64 }
 
 func (r read) String() string {

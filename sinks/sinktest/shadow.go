@@ -64,7 +64,7 @@ func (b *shadowing) applies(target replicator.Target, ops []replicator.Op) {
 	}
 }
 
-// marks marks a target as filled.
+// marks writes a mark without a Fill, which says that the target's views are filled.
 func (b *shadowing) marks(target replicator.Target, order, epoch int64) {
 	b.t.Helper()
 	at := replicator.Standing{Position: replicator.Position{Order: order, Token: "p"}, Epoch: epoch}
@@ -259,7 +259,7 @@ func (b *shadowing) older(target replicator.Target, ops []replicator.Op) bool {
 	return errs["Apply"] == nil
 }
 
-// without swaps in shadows that don't exist. Each view must be refused separately, and nothing may change.
+// without tries to swap in shadows that don't exist. The error must refuse each view separately. Nothing may change.
 func (b *shadowing) without(shown map[int]body) {
 	b.t.Helper()
 	err := b.builds.Swap(b.t.Context(), b.source, b.views)

@@ -22,7 +22,7 @@ func testSources(f *fixture) {
 // the cell in its own source, and must remove nothing. The same holds for the delete of an entity that has moved to
 // another source. That delete may come late, cell by cell.
 func testLooksOfOtherSources(f *fixture) {
-	if _, ok := f.target.(replicator.Tidier); !ok { // without Tidier, a sink only names cells of its own source
+	if _, ok := f.target.(replicator.Tidier); !ok { // a sink without Tidier keeps the cells of each source apart
 		f.t.Skip("the target does not report other sources' cells")
 	}
 	one, other := open(f.t, f.s, "one", f.s.Views), open(f.t, f.s, "other", f.s.Views)
@@ -78,7 +78,7 @@ type side struct {
 // source no longer has the entity. If neither source has an entity, or its row differs, one of the verifies must find
 // and repair that.
 func testMoved(f *fixture) {
-	if _, ok := f.target.(replicator.Tidier); !ok { // without Tidier, sources don't share entities
+	if _, ok := f.target.(replicator.Tidier); !ok { // a sink without Tidier keeps the cells of each source apart
 		f.t.Skip("the target does not report other sources' cells")
 	}
 	const moved, stayed, there = 0, 1, 2
@@ -106,8 +106,9 @@ func testMoved(f *fixture) {
 	f.verifies("after both sources changed, unnoticed", f.everywhere(map[int]replicator.DifferenceKind{
 		moved: replicator.Extra, stayed: replicator.Stale, there: replicator.Extra}), one, other)
 
-	// Both sources have put the entity moved, and neither has a row of it now. Views show the other source's row. The
-	// other source's verify removes it. Then views show this source's row, and this source's verify removes that.
+	// Both sources have put the entity `moved`, and neither has a row of it now. Views show the row of the source
+	// "other", until a verify of that source removes it. Then they show the row of the source "one", until a verify of
+	// that source removes it, too.
 	f.target = one.target
 	f.try(f.puts(6, 70, map[int]body{moved: b[moved]})...)
 	for _, s := range []side{other, one} {

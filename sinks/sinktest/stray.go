@@ -7,7 +7,7 @@ import (
 	"replicator"
 )
 
-// byHand makes the subject change what a view shows for a cell.
+// byHand calls the subject's Plant or Remove with the entries that a cell with this body contributes to a view.
 func (f *fixture) byHand(change change, v *replicator.View, c replicator.Cell, b body) {
 	f.t.Helper()
 	if entries := f.s.entries(v, c, b); len(entries) > 0 {
@@ -50,8 +50,8 @@ func (f *fixture) tidy(tidier replicator.Tidier, view int) {
 	}
 }
 
-// testStrays adds entries by hand that no cell made. The sink must find each, as an unclaimed cell or as a stray, and
-// remove it, and nothing else.
+// testStrays adds entries by hand that no cell made. The sink must list each of them (in Unclaimed, Held or Strays).
+// Tidy and a re-read of the listed cells must then remove these entries, and nothing else.
 func testStrays(f *fixture) {
 	tidier, ok := f.target.(replicator.Tidier)
 	if !ok || f.s.Plant == nil {

@@ -92,8 +92,8 @@ func RowText(v *replicator.View, fields []any) string {
 // body is a row's content: its properties by name. A nil body means no row.
 type body map[string]any
 
-// A row with the property hidden contributes nothing to any view, like a row whose where is false. The property
-// unreadable names a view: the row's contribution to that view can't be computed.
+// A row with the property hidden contributes nothing to any view, as if each view's condition excluded the row. The
+// property unreadable names a view: the row's contribution to that view can't be computed.
 const (
 	hidden     = "hidden"
 	unreadable = "unreadable"
@@ -146,7 +146,7 @@ func (s *Subject) property(r *rand.Rand, path string) any {
 		if slices.ContainsFunc(s.Views, func(v *replicator.View) bool { return v.Sum == name }) {
 			return int64(r.IntN(7) - 2)
 		}
-		if r.IntN(2) == 0 { // often the same, so that a change of version does not always change the value
+		if r.IntN(2) == 0 { // often one of three values, so that a change of version does not always change the value
 			return fmt.Sprintf("%s%d", name, r.IntN(3))
 		}
 		return fmt.Sprintf("%s%d", name, r.IntN(1e6))
@@ -190,7 +190,7 @@ func (s *Subject) entries(v *replicator.View, c replicator.Cell, b body) []repli
 		if strings.HasSuffix(f.Path, "[]") {
 			values, _ = b[f.Path].([]any)
 		}
-		if f.Path == "" { // a counter's amount without a Sum
+		if f.Path == "" { // a counter without a Sum: each row counts 1
 			values = []any{int64(1)}
 		}
 		var longer [][]any
@@ -276,7 +276,8 @@ func contents(v *replicator.View, from []contribution) map[string]string {
 	return out
 }
 
-// entryID names an index entry; false if a field is missing: then there is no entry.
+// entryID returns the name of an index entry. It returns false if a field is missing, because such an entry doesn't
+// exist.
 func entryID(e replicator.Entry, c replicator.Cell) (string, bool) {
 	if e.Key != "" {
 		member := e.Member
