@@ -107,8 +107,8 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	applied := s.meter.total() // read before low, so that low includes all counted changes
 	at := s.progress.current().Position
 	if low := s.lanes.low(); low > at.Order || u == saveNow || !s.proved && s.reach.heard.Load() {
-		// A reader may learn only from the log's first events what proves, at a later start, that the log contains the
-		// start position. So the start position is requested again after these events.
+		// At a later start, the position must prove that the log contains it. A reader may learn this proof only from
+		// the log's first events. So the start position is requested again after these events.
 		at = s.reader.Position(max(low, at.Order))
 		s.proved = true
 		s.progress.moveTo(at)
@@ -155,8 +155,8 @@ func (s *saver) nameFile(ctx context.Context) error {
 	return nil
 }
 
-// saveIdle saves the checkpoints again if the last save is older than the duration after. A checkpoint also records the
-// time up to which its view shows all commits. That time advances even if nothing else does.
+// saveIdle saves the checkpoints again if they were not saved for a while (after). A checkpoint also records the time
+// up to which its view shows all commits. That time advances even if nothing else does.
 func (s *saver) saveIdle(ctx context.Context, at replicator.Position, after time.Duration) error {
 	if time.Since(s.savedAt) < after {
 		return nil
@@ -233,8 +233,8 @@ func (s *saver) ask(ctx context.Context) error {
 	return nil
 }
 
-// saveAhead saves a position in the store without marking it in the sink. This is safe, because nothing was applied
-// between the last mark and that position, and after a restart the mark counts.
+// saveAhead saves a position in the store without marking it in the sink. This is safe: nothing was applied between the
+// last mark and that position, and a restart continues from the mark, which is lower.
 func (s *saver) saveAhead(ctx context.Context, at replicator.Position) error {
 	checkpoints := s.progress.checkpoints()
 	for i := range checkpoints {

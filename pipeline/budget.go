@@ -54,12 +54,12 @@ func (b *budget) take(ctx context.Context, n int64) error {
 	}
 }
 
-// fits reports whether there is room for n bytes. A claim larger than the useful amount in flight must wait until
-// nothing else is in flight. The caller holds b.mu.
+// fits reports whether there is room for n bytes. If n alone exceeds the bytes that may be in flight now, there is room
+// only when nothing else is in flight. The caller holds b.mu.
 func (b *budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.window.bytes() }
 
 // merged records how many changes a lane received (of), and how many of these merged with pending changes (n). The
-// share of changes that merge decides how many bytes in flight are useful.
+// share of changes that merge decides how many bytes may be in flight: see coalescing.
 func (b *budget) merged(n, of int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

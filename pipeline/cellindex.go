@@ -12,8 +12,8 @@ import (
 // twice the memory. The lane's mutex guards the index.
 type cellIndex struct {
 	seed  maphash.Seed
-	lists []*pending // indexed by the last bits of a cell's hash; the length is a power of two, at least cells
-	cells int
+	lists []*pending // indexed by the last bits of a cell's hash; the length is a power of two
+	cells int        // number of cells in all lists; never more than there are lists
 }
 
 const fewestLists = 64

@@ -104,7 +104,7 @@ func (c *Config) inOrder(views viewSet) viewSet {
 	return views
 }
 
-// sourceOf returns the source with the columns that views that run together need.
+// sourceOf returns the source for views that run together: see SourceOf.
 func (c *Config) sourceOf(views []*replicator.View) (replicator.Source, error) {
 	if c.SourceOf == nil {
 		return c.Source, nil

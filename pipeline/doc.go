@@ -32,8 +32,8 @@
 // # Where a run begins
 //
 // The function `beginning` decides where each session of each run begins. It compares the last mark that this process
-// or the store remembers with the sink's present mark, and the lower one counts. A mark is a Standing, so it includes a
-// fill's progress. overtaken.go decides in which epoch the session begins.
+// or the store remembers with the sink's present mark, and begins the session at the lower one. A mark is a Standing,
+// so it includes a fill's progress. overtaken.go decides in which epoch the session begins.
 //
 // Package canal decides which log a source has now, and whether a position was read from that log. Both may have
 // changed after a restart, a failover, a RESET, or a restored backup: see "Resuming" in its documentation.

@@ -48,9 +48,9 @@ func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 }
 
 // reachStart waits until the tail has reached the log position where the fill begins, because the tail may continue
-// from an earlier position. Until then, a cell's state in the sink may have a version that was deleted since, so a
-// scanned row of a lower version would be stale. If the source is a Changelog, reading the log up to that position is
-// the whole fill.
+// from an earlier position. Until then, the sink's state of a cell may have the version of a row that the source has
+// deleted. A scanned row of a lower version would then be stale. If the source is a Changelog, reading the log up to
+// that position is the whole fill.
 func (f *filler) reachStart(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -66,8 +66,8 @@ func (f *filler) reachStart(ctx context.Context) error {
 	return nil
 }
 
-// replayed records how far a fill from a Changelog has come. Such a fill reads the log up to the position to. For other
-// sources, replayed does nothing.
+// replayed records how far a fill from a Changelog has come. Such a fill ends when the log was read up to a position,
+// which is the argument. For other sources, replayed does nothing.
 func (f *filler) replayed(to int64) {
 	tables := slices.Sorted(maps.Keys(f.progress.current().Fill))
 	if low := f.intake.lanes.low(); f.cfg.changelog() != nil && len(tables) > 0 {

@@ -38,8 +38,8 @@ type marking struct {
 // forgetSteps is the number of steps into which the retention time of deleted cells is divided.
 const forgetSteps = 4
 
-// horizon records the position that is marked now. It returns the newest position that was marked at least `remembered`
-// ago; 0 if no position is that old.
+// horizon records the log position that is marked now. It returns the newest position whose mark is old enough: at
+// least as old as the time for which deleted cells are remembered. It returns 0 if no mark is old enough.
 func (f *forgetting) horizon(order int64, now time.Time, remembered time.Duration) int64 {
 	f.passed = append(f.passed, marking{order, now})
 	for len(f.passed) > 1 && now.Sub(f.passed[1].at) >= remembered {

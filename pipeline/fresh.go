@@ -13,8 +13,8 @@ import (
 //
 // A fresh target needs no sweep (see sweeper) after a fill from a Changelog. This session read the record of every row
 // that the target shows. It also read the records that delete rows. isFresh checks that the log had not dropped any of
-// these before (see Changelog.Remembers). A sweep would read everything in the target and the whole log, for each of
-// the logs that fill it, and find nothing.
+// these before (see Changelog.Remembers). If several logs fill the target, the sweep of each log would read everything
+// in the target, and that whole log, and find nothing.
 //
 // A sweep is still needed after:
 //   - a fill that an earlier session began, in any process: the target holds the rows that the session applied;

@@ -86,9 +86,9 @@ func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.cfg.I
 // shown is the time up to which the views show everything committed.
 func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.since) }
 
-// shown records, for each view, the time up to which the view showed everything when its last session ended. The lag
-// counts from that time until another session has heard from the source. The store keeps these times for the next
-// process. shown also records when all progress of a view was saved. It outlives runs. A mutex guards it.
+// shown records, for each view, the time up to which the view showed everything when its last session ended. Until
+// another session hears from the source, the view's lag is counted from that time. The store keeps these times for the
+// next process. shown also records when all progress of a view was saved. It outlives runs. A mutex guards it.
 type shown struct {
 	mu      sync.Mutex
 	began   time.Time            // when the pipeline started
@@ -152,8 +152,8 @@ func (n *shown) recall(ctx context.Context, cfg *Config) error {
 	return nil
 }
 
-// stamp sets Shown of checkpoints to be saved. If known is true, it sets at, the time up to which the session shows
-// everything. Otherwise it sets the time that was recorded for each view before.
+// stamp sets Shown in checkpoints that will be saved. If known, Shown becomes the time up to which the session shows
+// everything (at). Otherwise, it becomes the time that was recorded for the view before.
 func (n *shown) stamp(checkpoints []replicator.Checkpoint, at time.Time, known bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -110,9 +110,10 @@ func (l *lane) add(c *replicator.Change, size int64) {
 	}
 }
 
-// merge merges a change into the pending one. Its rules are those of State.Next. The newer of two puts counts. A delete
-// of a lower version than the pending put's changes nothing. A put after a delete, of at least the deleted version,
-// makes a re-read needless. merge returns the size of a row that is no longer needed.
+// merge merges a change into the cell's pending changes, by the rules of State.Next. Of two puts, the newer one wins. A
+// delete has no effect if the pending put has a higher version. If a put follows a delete and its version is not lower,
+// the cell need not be re-read. In a table with one row per cell, versions don't matter to a delete: it drops every
+// earlier put. merge returns the size of the rows that it drops.
 func (p *pending) merge(c *replicator.Change) (spare int64) {
 	if c.AsOf != 0 {
 		return p.mergeFound(&found{row: c.Row, version: c.Version, asOf: c.AsOf})
@@ -137,8 +138,8 @@ func (p *pending) merge(c *replicator.Change) (spare int64) {
 	return 0
 }
 
-// mergeFound merges another replicator's re-read. The pending put is applied after the re-read. A put that the re-read
-// overrules is dropped.
+// mergeFound merges f, another replicator's re-read, into the cell's pending changes. The later of two re-reads wins.
+// If f overrules the pending put, the put is dropped. Otherwise, the put will be applied after f.
 func (p *pending) mergeFound(f *found) (spare int64) {
 	if old := p.found; old != nil && (f.asOf < old.asOf || f.asOf == old.asOf && f.version < old.version) {
 		return f.size()
@@ -185,8 +186,9 @@ func lookAt(c replicator.Cell) *replicator.Change {
 	return look
 }
 
-// reread returns a change that makes the lane re-read a cell. The cell's new row is unknown, because of a change at the
-// log position order with the commit time at. Both are zero if they don't matter.
+// reread returns a change that makes the lane re-read a cell, because of an earlier change that does not show the
+// cell's new row. The arguments order and at are the log position and the commit time of that change; zero if they
+// don't matter.
 func reread(c replicator.Cell, order int64, at time.Time) *replicator.Change {
 	return &replicator.Change{
 		Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion, Order: order, Time: at,

@@ -33,7 +33,7 @@ type rival struct {
 	told *replicator.Overtaken
 
 	mark replicator.Position // the rival's mark when it was last read
-	// since when the mark has not moved although it lacks changes of this process's source; zero: it lacks none
+	// since is when mark was first read with its present value; zero if mark includes all of the source's log
 	since time.Time
 }
 
@@ -52,8 +52,9 @@ func (s *shared) register(at replicator.Position) {
 type above struct {
 	*run
 	mark replicator.Position // the highest mark whose epoch is above the epoch of its view; zero: there is none
-	// ahead is the highest mark that is ahead of its view's checkpoint in the same epoch, because the store is older
-	// than the sink. A mark with the checkpoint's Order is ahead if its Token differs. Zero: there is none.
+	// ahead is the highest mark that is ahead of its view's checkpoint in the same epoch; zero: there is none. This
+	// happens if the store is an older copy, or if another replicator also maintains the view. A mark with the
+	// checkpoint's Order is ahead if its Token differs.
 	ahead     replicator.Position
 	overtaken []string // views of this process whose marks now have an epoch that this process never registered
 }

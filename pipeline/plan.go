@@ -89,7 +89,7 @@ func (p *Pipeline) lost(
 		err = reader.Close()
 	}
 	if !errors.Is(err, replicator.ErrLost) {
-		err = nil // the check of the source reports this other obstacle
+		err = nil // not a loss: the check of the source reports this error
 	}
 	asked[place] = err
 	return err

@@ -15,7 +15,7 @@ import (
 )
 
 // planner decides where views begin or continue. It compares the positions in the store and in the sink with the
-// source's log. Its only state is the highest epoch, an atomic.
+// source's log. Its only state is the highest epoch of a fill, an atomic.
 type planner struct {
 	cfg         *Config
 	definitions *definitions
@@ -26,7 +26,7 @@ type planner struct {
 type remembered struct {
 	source string
 	saved  []replicator.Checkpoint // the store's checkpoints, of all sources
-	marks  []replicator.Mark
+	marks  []replicator.Mark       // the sink's marks, of this source only
 
 	former map[string][]replicator.Mark // by source no longer configured: the sink's marks; nil: the sink was not asked
 
@@ -35,7 +35,7 @@ type remembered struct {
 	refilled map[string][]string // by the part of the sink that lacks the views: the views that on_lost fills again
 }
 
-// refills records that on_lost fills a view again, and where the sink lacks it.
+// refills records that on_lost fills a view again, and which parts of the sink lack the view (where).
 func (r *remembered) refills(view, where string) {
 	if r.refilled == nil {
 		r.refilled = map[string][]string{}
@@ -303,8 +303,8 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 
 // askFormer asks the sink for the marks of sources that are no longer configured. It does so only if there is a new
 // view and the source is a Changelog. Several processes (a Kafka group) then share the source's logs, and this store
-// may not know what another process applied. If the sink has forgotten a source, the source no longer counts, whatever
-// the store says.
+// may not know what another process applied. The sink's answer decides: if the sink has no marks of a former source,
+// displaced ignores that source, whatever the store says.
 func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known *remembered) error {
 	sink, ok := p.cfg.Sink.(replicator.Sourced)
 	begins := func(v *replicator.View) bool { c, m := known.of(v.Name); return c == nil && !marked(m) }
@@ -325,10 +325,10 @@ func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known
 }
 
 // displaced returns an error if a view would be filled from a source with a different name than before. The former
-// source's entries would stay in the sink together with the new ones, and amounts would count twice. For topics, the
-// former source's mark is enough evidence, because one process reads all sources of the topics. For a database server
-// it is not: another process may fill the same view from another shard. So the store must also say that this process
-// read the former source.
+// source's entries would stay in the sink together with the new ones, and amounts would count twice. If the sources are
+// partitions of Kafka topics, a mark of the former source in the sink is enough for the error. If they are shards of a
+// database, the mark may belong to another process, which fills the same view from another shard. So the store of this
+// process decides: it must have a checkpoint of the former source.
 func (p *planner) displaced(v *replicator.View, known *remembered) error {
 	if p.cfg.Feeds == nil {
 		return nil
@@ -376,14 +376,14 @@ func (p *planner) first(
 	return c, ofPosition(err)
 }
 
-// afterReset returns the checkpoint at which views begin after a reset, as StartAt says. A fill then rewrites their
-// contents.
+// afterReset returns the checkpoint at which views begin after a reset, as StartAt says. If they begin with a fill, the
+// fill rewrites their contents.
 func (p *planner) afterReset(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
 ) (replicator.Checkpoint, error) {
 	c, err := p.first(ctx, views, known)
 	if c.Repair = c.Filling(); !c.Repair {
-		c.Epoch = p.nextEpoch() // so that marks from before the reset, which have lower epochs, don't count
+		c.Epoch = p.nextEpoch() // so that marks from before the reset, which have lower epochs, are ignored
 	}
 	return c, err
 }
@@ -404,7 +404,7 @@ func (p *planner) fill(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
 ) (c replicator.Checkpoint, err error) {
 	c.Source, c.Unmarked = p.cfg.Source.Name(), true
-	c.Letters = true // a fill finds dead cells, so they need no comparison
+	c.Letters = true // a fill records the letters of all dead cells, so they need no comparison with the sink
 	c.Position, err = p.cfg.Source.Latest(ctx, known)
 	c.Fill, c.FillFrom, c.Epoch = map[string]replicator.Progress{}, c.Position.Order, p.nextEpoch()
 	for _, table := range replicator.Feeding(views) {
@@ -416,9 +416,9 @@ func (p *planner) fill(
 	return c, remedy.Named(ofPosition(err), viewSet(p.cfg.Views).words()) // any of the views may cause the error
 }
 
-// chooseAgain replaces the beginning of a view that this replicator has never marked, if the sink's marks require a
-// higher epoch of the log. After the beginning was chosen, another replicator that reads a different server may have
-// begun the view.
+// chooseAgain chooses a new start position for a view that this replicator has not marked yet. It does so if the sink's
+// marks put the source in a later log epoch than the chosen position. This happens when another replicator, which reads
+// a different server, begins the view in the meantime.
 func (p *planner) chooseAgain(
 	ctx context.Context, c *replicator.Checkpoint, m *replicator.Mark, known *remembered,
 ) error {
@@ -443,7 +443,7 @@ func (p *planner) chooseAgain(
 	return ofPosition(err)
 }
 
-// replay makes a new fill read the log from its beginning, if the source is a Changelog.
+// replay sets a new fill's position to the beginning of the log, if the source is a Changelog.
 func (p *planner) replay(ctx context.Context, at *replicator.Standing) (err error) {
 	if p.cfg.changelog() != nil {
 		at.Position, err = p.cfg.Source.Oldest(ctx, []replicator.Position{at.Position})
@@ -451,9 +451,9 @@ func (p *planner) replay(ctx context.Context, at *replicator.Standing) (err erro
 	return err
 }
 
-// begunAnew reports whether a view's fill has less progress than its checkpoint says, or has no checkpoint. Then a
-// Changelog must be read from its beginning, because the mark's position never falls and may be beyond what the fill
-// has read.
+// begunAnew reports whether a view is in a fill that its checkpoint c does not know, or that has less progress in the
+// sink's mark m than in c. at is the view's progress. A Changelog must then be read from its beginning, because the
+// position of m never falls and may be beyond what the fill has read.
 func (p *planner) begunAnew(c *replicator.Checkpoint, m *replicator.Mark, at replicator.Standing) bool {
 	switch {
 	case !at.Filling(), c != nil && c.Unmarked:

@@ -33,14 +33,16 @@ func newProgress(views viewSet, from []replicator.Checkpoint) *progress {
 	return p
 }
 
-// restart sets where the views' next session begins. The source's log must contain the positions of at, and proofs.
+// restart makes the views' next session begin at the given checkpoints (at). The source's log must contain the
+// positions of these checkpoints, and the positions in proofs.
 func (p *progress) restart(at []replicator.Checkpoint, proofs ...replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.marked, p.now, p.proofs = at, lowestOf(p.views, at), proofs
 }
 
-// refill makes the next session begin a fill of the views. How far the log was read before no longer counts.
+// refill makes the next session begin a fill of the views. It clears the record of how far the log was read, so the new
+// log need not contain what was read before.
 func (p *progress) refill(c replicator.Checkpoint) {
 	p.restart(eachAt(p.views, c))
 	p.mu.Lock()
@@ -48,8 +50,8 @@ func (p *progress) refill(c replicator.Checkpoint) {
 	p.read = replicator.Position{}
 }
 
-// current is the views' present progress: the running session has applied everything up to its Position, marked or not.
-// Callers must not write to the result's Fill.
+// current returns the views' present progress. The session has applied everything up to the returned Position, but may
+// not have marked it yet. Callers must not write to the returned Fill.
 func (p *progress) current() replicator.Standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,8 +80,8 @@ func (p *progress) positions() (at []replicator.Position) {
 	return append(at, p.proofs...)
 }
 
-// readTo records how far a session has read the log. Some of the changes up to there may be in the sink, wherever the
-// next session begins.
+// readTo records how far a session has read the log. The sink may already have some of the changes up to there, even if
+// the next session begins earlier.
 func (p *progress) readTo(at replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

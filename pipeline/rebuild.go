@@ -273,11 +273,11 @@ func (r *rebuilder) fillOver(ctx context.Context, views viewSet, from string) (f
 	return first, nil
 }
 
-// goOnFrom makes the tail of a fill over existing contents begin at the views' positions, not at the log's end. Between
-// the two, rows may have been deleted whose versions are still in the sink's states. Scanned rows would be older than
-// those states, so the scan waits until the tail has reached the log's end (filler.reachStart). If the log can't be
-// read from a view's position, the sweep re-reads everything that the scan does not confirm. The tail begins in the
-// epoch of the log's end, because in another epoch it would never reach that end.
+// goOnFrom makes the tail of a fill over existing contents begin at the views' positions, not at the log's end. After
+// the views' positions, rows may have been deleted whose versions are still in the sink's states. Scanned rows of lower
+// versions would be stale, so the scan waits until the tail has reached the log's end (filler.reachStart). If the log
+// can't be read from a view's position, the sweep re-reads everything that the scan does not confirm. The tail begins
+// in the epoch of the log's end, because in another epoch it would never reach that end.
 func (r *rebuilder) goOnFrom(
 	ctx context.Context, first *replicator.Checkpoint, views viewSet, stood []replicator.Checkpoint,
 ) {
@@ -318,8 +318,8 @@ func (r *rebuilder) knownPositions(ctx context.Context) ([]replicator.Position, 
 	return at, nil
 }
 
-// redefine gives views with redefined tables their new fingerprints. It takes these views out of their runs, which
-// could not continue with them. The views show as failed until they are rebuilt.
+// redefine gives views with redefined tables their new fingerprints. It takes these views out of their runs, because a
+// fingerprint may change only while no run has the view. The views show as failed until they are rebuilt.
 func (r *rebuilder) redefine(ctx context.Context, views []*replicator.View) error {
 	now, err := r.planner.definitions.current(ctx, views)
 	if err != nil {

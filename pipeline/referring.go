@@ -101,7 +101,9 @@ func (r *referring) lookAt(ctx context.Context, refs []replicator.Reference, sin
 		if err != nil {
 			return fmt.Errorf("table %s: finding the rows that are joined with changed rows: %w", refs[0].Table, err)
 		}
-		if next != "" && len(refs) > 1 { // for each page, the source would sort the cells of all these references
+		// If there is a second page, process each reference separately. Otherwise, the source would sort the cells of
+		// all references again for each page.
+		if next != "" && len(refs) > 1 {
 			for i := range refs {
 				if err := r.lookAt(ctx, refs[i:i+1], since); err != nil {
 					return err

@@ -8,7 +8,8 @@ import (
 	"replicator"
 )
 
-// retries decide what happens after the end of a session. Only a run's goroutine uses them.
+// retries decides how to continue after an error that ended a session or prevented the start. It belongs to one
+// goroutine.
 type retries struct {
 	wait    backoff
 	mending mending
@@ -72,8 +73,8 @@ func (t *retries) pause(err error, session ended) time.Duration {
 const longestPause = 30 * time.Second
 
 // backoff is the pause after an error that may pass. It grows from 100 ms to 30 s, with jitter so that pipelines don't
-// retry in step. After a session that worked, it starts again: at 100 ms, or at up to 1 s if the session was short,
-// because the failure may recur soon.
+// retry in step. After a session of more than a minute, it is 100 ms again. After a shorter session that worked, it is
+// at most 1 s, because the failure may recur soon.
 type backoff struct{ last time.Duration }
 
 func (b *backoff) next(session ended) time.Duration {
@@ -88,7 +89,8 @@ func (b *backoff) next(session ended) time.Duration {
 }
 
 // mending is the pause after an error that the operator must fix. It grows from 1 s, in case the operator is working on
-// it, to 30 s. It starts again only after a session of at least a minute, because every attempt logs the error.
+// the problem, to 30 s. Only after a session of more than a minute is it 1 s again, because every attempt logs the
+// error.
 type mending struct{ last time.Duration }
 
 func (m *mending) next(session ended) time.Duration {

@@ -222,7 +222,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 		return r.cfg.stopsFor(err, r.views)
 	}
 	if groups, _ := replicator.Troubled(r.views, err); groups != nil {
-		return replicator.Fatal(err) // only views that lost something are filled again, separately
+		return replicator.Fatal(err) // the views that the error names are separated, and only these are filled again
 	}
 	c, ferr := r.planner.fill(ctx, r.views, append(r.progress.positions(), at.Position))
 	if ferr != nil {
@@ -313,7 +313,8 @@ func (r *run) trouble() (state string, err error) {
 	return r.state, r.err
 }
 
-// shownTrouble returns what the status shows. It is like trouble, but an error stays until the next session works.
+// shownTrouble returns the state and the error for the status. Unlike trouble, it returns the last session's error even
+// while a new session is open, until the new session works as intended.
 func (r *run) shownTrouble() (state string, err error) {
 	r.mu.Lock()
 	s, reason, state, err := r.session, r.reason, r.state, r.err

@@ -129,7 +129,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	}
 	feed := func(do func(ctx context.Context) error) {
 		start(&feeders, func() error {
-			if err := do(intake); intake.Err() == nil { // once intake is done, do was told to end, so err doesn't count
+			if err := do(intake); intake.Err() == nil { // once intake is done, do was told to end: ignore err
 				return err
 			}
 			return nil

@@ -45,7 +45,8 @@ func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 	return nil
 }
 
-// keyOverhead is about how many bytes of memory a key takes, besides its own, while it waits for a query of the source.
+// keyOverhead is about how many bytes of memory a key takes, besides the key itself, while it waits for a query of the
+// source.
 const keyOverhead = 200
 
 // apply asks the source for other variants of keys. If a key has other variants, apply re-reads all variants.
@@ -142,13 +143,13 @@ func speltApart(views []*replicator.View, rows []*replicator.Row) error {
 }
 
 // loneKeys remembers keys that had no other variant in the source, so that the source is asked only once about a key
-// that changes often. An entry is valid until the key's last row is deleted. If another variant is inserted later, that
-// change causes a query, which finds both variants and removes the entry. After a Delete the source is asked again. A
-// mutex guards it.
+// that changes often. If another variant is inserted later, that change causes a query, which finds both variants and
+// removes the entry. An entry is valid only while the key has a row. So any Delete of the key removes the entry, and
+// the source is asked again. A mutex guards it.
 type loneKeys struct {
 	mu   sync.Mutex
 	seed maphash.Seed
-	keys map[uint64]bool // by the key's hash: whether it has no other variant; false until the source answers
+	keys map[uint64]bool // by the hash of a key: true if the key has no other variant; false until the source answers
 }
 
 // rememberedKeys is how many keys are remembered: some 5 MiB.

@@ -29,7 +29,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 		}
 		if b := p.rebuildOf(v.Name); b != nil {
 			b.describe(v, &st)
-			filling = time.Time{} // the lag does not count from a rebuild's start: the contents stay visible
+			filling = time.Time{} // a rebuild does not add to the lag: the old contents stay visible
 		}
 		if at, paused := p.stopped.pausedAt(v); paused {
 			st.State, st.Applied, st.Frozen = replicator.StatePaused, at, false

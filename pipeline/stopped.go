@@ -80,7 +80,7 @@ func (s *stopped) isPaused(v *replicator.View) bool {
 	return paused
 }
 
-// setFailed sets the error because of which a view doesn't run. nil: the view has no error.
+// setFailed records why a view doesn't run. If err is nil, it removes the view's error.
 func (s *stopped) setFailed(view string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -120,7 +120,8 @@ func (s *supervisor) carryOut(next *plan) error {
 		s.stopped.setFailed(v.Name, next.failed[v.Name])
 		goesOn := func(c replicator.Checkpoint) bool { return c.View == v.Name }
 		if !slices.ContainsFunc(next.at, goesOn) && !slices.Contains(next.unread, v) {
-			s.stopped.resume(v.Name) // there is no position to pause at: the view failed, or is filled again
+			// The view failed, or is filled again. End its pause, because there is no position to continue from.
+			s.stopped.resume(v.Name)
 		}
 	}
 	if s.unread = next.unread; len(s.unread) > 0 {

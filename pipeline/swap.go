@@ -182,7 +182,7 @@ func (s *swapper) prepare(b *rebuild, from []replicator.Checkpoint) (err error) 
 
 // settle finds out the outcome of a failed swap. The sink may have swapped anyway, or the next process to open the sink
 // may have completed the swap. A shadow without a mark has replaced its view, and must not run again: it would begin as
-// a new, empty shadow that looks filled. settle reports whether all views are swapped. The rebuild of the others
+// a new, empty shadow that looks filled. settle reports whether all views are swapped. If some are not, their rebuild
 // continues.
 func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	if time.Now().Before(b.settleAt) {
@@ -222,8 +222,8 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	return false, nil
 }
 
-// settled ends the rebuild of views that turned out to have been swapped in. Views that already run, from their
-// positions before the swap, continue: the changes that they repeat are stale.
+// settled ends the rebuild of views whose shadows turned out to be swapped in. Some of the views may already run from
+// their positions before the swap. These continue: the changes that they repeat are stale.
 func (s *swapper) settled(ctx context.Context, views viewSet, shadows []replicator.Checkpoint) error {
 	at := slices.DeleteFunc(ofViews(views, shadows), func(c replicator.Checkpoint) bool { return s.runOf(c.View) != nil })
 	if err := s.takeOver(ctx, views); err != nil {

@@ -154,8 +154,8 @@ func (w *writer) applyFound(
 	return w.write(ctx, b)
 }
 
-// endsFound reports whether p.found is all that must be applied: the cell has neither a pending put nor a pending
-// delete of its last row.
+// endsFound reports whether p.found (another replicator's re-read) is all that must be applied: the cell has neither a
+// pending put nor a pending delete of its last row.
 func (p *pending) endsFound() bool { return p.put == nil && p.goneAt == 0 }
 
 // applyLooks re-reads cells from the source, at most as many at a time as a batch has room for.
