@@ -28,8 +28,8 @@ type Config struct {
 	lines       map[string]int // lines of views' keys by VIEW.KEY or VIEW.join.NAME.KEY, and of views' sections by VIEW
 }
 
-// Line returns the line of a view's key, or of the view's section if the key is not given. Errors in compiling a view
-// use it. For a name in a table of fields ("fields.email"), it is the line of the key fields.
+// Line returns the line of a view's key, or of the view's section if the key is not given. It is for errors that are
+// found when the view is compiled. For a name in a table of fields ("fields.email"), it is the line of the key fields.
 func (c *Config) Line(view, key string) int {
 	for path := view + "." + key; ; {
 		if line := c.lines[path]; line > 0 {
@@ -50,7 +50,7 @@ type Source struct {
 	Start      string  // where a view without a checkpoint starts: snapshot, earliest or latest
 	OnLost     string  // what to do if the binlog was purged or a sink lost data: stop or rebuild
 	OnUnlogged string  // what to do if rows change and the binlog doesn't say which: repair, rebuild or stop
-	ServerID   uint32  // server id of the replication connections; 0: the program chooses one
+	ServerID   uint32  // server id of the replication connections; 0: replicator chooses one
 }
 
 // ShardNames returns the names of the shards, in the order of the file. A source with a single dsn has one shard, whose
@@ -77,7 +77,7 @@ type HTTP struct {
 	Token  Secret // required for requests that change something; "": no token is needed
 }
 
-// Limits are limits of the resources that the program uses.
+// Limits are limits of the resources that replicator uses.
 type Limits struct {
 	Memory  int64         // bytes of pending rows, for each pipeline
 	Deleted time.Duration // how long sinks remember deleted cells; 0: forever

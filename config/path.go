@@ -47,7 +47,7 @@ func ColumnOf(t replicator.Table, path string) string {
 type Origin struct {
 	Table string
 	Path  string // path within the table's row; "": the whole row
-	List  bool   // all rows of a join, as a list
+	List  bool   // the path refers to a list of all rows of the join
 	Join  *replicator.Join
 }
 

@@ -10,7 +10,8 @@ import (
 // wildcards are the characters that make a table's name a pattern.
 const wildcards = "*?"
 
-// pattern completes a table whose name is a pattern. The table's key may contain $database and $table.
+// pattern marks a table as a pattern if its name has wildcards, and checks it. In the key of a pattern, it replaces
+// $database and $table by the names without the $.
 func (l *loader) pattern(t *replicator.Table, s *Section) {
 	inDatabase := !l.config.ownDatabase[t.Name] && strings.ContainsAny(t.Database, wildcards)
 	inTable := strings.ContainsAny(t.Table, wildcards)

@@ -14,7 +14,7 @@ import (
 type SinkType struct {
 	Name  string   // the type's name in the file: type = "NAME"
 	Keys  []string // keys of [sinks.*], besides type and timeout
-	Kinds []Kind   // the kinds of views that such a sink can keep
+	Kinds []Kind   // the kinds of views that such a sink supports
 
 	// Read reads the keys of [sinks.*] and returns Sink.Settings. Secrets in the settings must have the type Secret.
 	Read func(s *Section) any
@@ -53,17 +53,17 @@ func (k Kind) keys() []string {
 	return append(keys, k.May...)
 }
 
-// Target says in which places a view is kept, such as a table, an index or a database.
+// Target says in which places (tables, indexes or databases) a view is kept.
 type Target struct {
-	Key    string   // the key in the view's section that names its places
-	Places []string // texts that identify the places; empty: unknown
+	Key    string   // the view's setting that an error names if two views can't share a place
+	Places []string // identify the tables, indexes or databases that hold the view; empty: unknown
 
-	// Template makes the keys of the view's entries in its places. Views may share a place if their templates can't make
-	// the same key. A view without a template must be alone in its places.
+	// Template makes the keys of the view's entries. Two views may share a place if both have templates, and these
+	// can't make the same key. Without a template, the view must be alone in its places.
 	Template string
 
-	Names []TargetName        // names of columns and the like, unique within the view; nil: the names of its fields
-	Fold  func(string) string // maps names that the target treats as equal to the same text; nil: strings.Clone
+	Names []TargetName        // names that must be distinct, such as the view's columns; nil: the names of its fields
+	Fold  func(string) string // returns the same text for names that the target treats as equal; nil: strings.Clone
 }
 
 // TargetName is a name at the target, and the view's key in the file that gives the name.
@@ -98,11 +98,11 @@ type Opening struct {
 	// Columns returns the current columns of a source's table. If source is "", it asks any source.
 	Columns func(ctx context.Context, source, table string) ([]Column, error)
 
-	// Samples reads sample rows of a source (any source if source is ""). It summarizes the values of a view's fields,
-	// in the order of View.Fields. For fields that are columns (ColumnOf), it summarizes only JSON contents.
+	// Samples evaluates a view's fields for sample rows of a source (any source if source is ""). It summarizes each
+	// field's values, in the order of View.Fields.
 	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 
-	// Names returns the Names of the views in this opening.
+	// Names returns a recognizer of the names that the key templates of Views make.
 	Names func() (Names, error)
 
 	// Entities returns a function that makes a view's Key and Member from a cell alone. The function works only for
@@ -128,7 +128,7 @@ type Names interface {
 	// the entities that the name may belong to, in the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 
-	// Makes reports the same as Entities, but for a name that this program wrote, not the application. Such a name fits
+	// Makes reports the same as Entities, but for a name that replicator wrote, not the application. Such a name fits
 	// the template even if its last value contains a ":". Makes returns false for a template that starts with a value.
 	Makes(v *replicator.View, name string) bool
 }
@@ -139,7 +139,7 @@ func (s *Sink) Open(o Opening) (replicator.Sink, error) {
 	return s.kind.Open(o)
 }
 
-// Login is how the program identifies itself to a sink, and how it verifies the sink.
+// Login is how replicator identifies itself to a sink, and how it verifies the sink.
 type Login struct {
 	Username string
 	Password Secret

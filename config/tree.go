@@ -81,7 +81,7 @@ func (l *loader) parse(data []byte) *node {
 	return root
 }
 
-// lineOf returns the line of b, which is a slice of the file's data. If b is not, lineOf returns line.
+// lineOf returns the line of b in the file. If b is not part of the file's data, lineOf returns the parameter line.
 func (t *tree) lineOf(b []byte, line int) (found int) {
 	defer func() {
 		if recover() != nil { // Parser.Range panics if b is outside of the data, such as for an error at the file's end

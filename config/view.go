@@ -14,7 +14,7 @@ func commonKeys() []string { return []string{"from", "sink", "kind", "where", "o
 
 func (l *loader) views(root *Section) {
 	names, sections := root.named("views")
-	kept := map[string][]neighbour{} // the views of each place; a key of the map is a sink's type and a place
+	kept := map[string][]neighbour{} // by sink type and place (such as a table): the views in that place
 	for i, s := range sections {
 		v, target := l.view(names[i], s)
 		l.config.lines[v.Name] = s.at.line
@@ -42,7 +42,8 @@ func (l *loader) views(root *Section) {
 // neighbour is one of the views that share a place, such as a MySQL table.
 type neighbour struct{ view, template string }
 
-// conflict returns why two views can't share a place, or "" if they can. key is the setting that names the place.
+// conflict returns why two views can't share a place (such as a table), or "" if they can. key is the setting to change
+// in case of a conflict.
 func (n neighbour) conflict(other neighbour, key string) string {
 	switch {
 	case n.template == "" || other.template == "":

@@ -79,8 +79,8 @@ func (s *ViewSection) path(key string, p Pair) {
 	}
 }
 
-// Amount returns the last field of a counter or ranking. sum is the amount's path, from the key sum. Without a path the
-// view counts cells: it sums ones.
+// Amount returns the last field of a counter or ranking: the amount that the view sums. sum is the path of the amount,
+// as given by the key `sum`. If sum is empty, the view counts cells, so each cell's amount is 1.
 func (s *ViewSection) Amount(sum, name string) replicator.Field {
 	if sum == "" {
 		return replicator.Field{Name: name, Path: "=1"}
@@ -106,7 +106,7 @@ func (s *ViewSection) Covers(key, template string) {
 	}
 	names, err := references(template)
 	if err != nil {
-		return // an earlier check reported it
+		return // the check of the template's form reported the error
 	}
 	s.MadeOfKey(key, names)
 }

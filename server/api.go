@@ -253,7 +253,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 // as its old contents are kept up to date.
 func notReady(v replicator.ViewStatus) string {
 	switch {
-	case v.State == replicator.StateMember: // another group member keeps the partition, and reports whether it is ready
+	case v.State == replicator.StateMember: // the group member that reads the partition reports whether it is ready
 		return ""
 	case v.KeptUp() && v.LagSeconds == nil:
 		return "its lag is unknown"

@@ -31,7 +31,7 @@ func (c Client) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return a.Views, err
 }
 
-// Alive returns nil if the program answers.
+// Alive returns nil if replicator answers.
 func (c Client) Alive(ctx context.Context) error {
 	return c.call(ctx, answerTime, http.MethodGet, "/healthz", nil, nil)
 }
@@ -181,7 +181,8 @@ type AnswerError struct {
 
 func (e *AnswerError) Error() string { return e.Text }
 
-// Is reports whether the program's error was target, so that errors.Is works across HTTP.
+// Is reports whether target is the error that replicator answered with, as the HTTP status or the reason code tells. So
+// errors.Is works across HTTP.
 func (e *AnswerError) Is(target error) bool {
 	switch target {
 	case ErrUnknown:

@@ -15,7 +15,7 @@ type look struct {
 	Cells  []lookedAt `json:"cells"`
 }
 
-// lookedAt is a cell to re-read. Key is the program's binary form of the key.
+// lookedAt is a cell to re-read. Key has the bytes of a replicator.Key.
 type lookedAt struct {
 	Table  string `json:"table"`
 	Key    []byte `json:"key"`
@@ -51,8 +51,8 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request) {
 const mostLooked = 100
 
 // Look makes the running process re-read cells from a source. It returns once the view has the current rows or dead
-// letters for them. Without cells, Look only checks that the process keeps the view with that source. In both cases the
-// process re-reads the dead letters that other processes saved.
+// letters for them. Without cells, Look only checks that the process keeps the view up to date from that source. In
+// both cases the process re-reads the dead letters that other processes saved.
 func (c Client) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	for first := true; first || len(cells) > 0; first = false {
 		n := min(len(cells), mostLooked)

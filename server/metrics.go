@@ -162,7 +162,7 @@ func (m *Metrics) Build(version, revision string) {
 // StandsBy records that this process waits to take over from another one.
 func (m *Metrics) StandsBy() { m.standby.Set(1) }
 
-// Runs records that this process doesn't stand by.
+// Runs records that this process is not a standby.
 func (m *Metrics) Runs() { m.standby.Set(0) }
 
 // Loaded records that the configuration that was last read is in use.

@@ -87,13 +87,13 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.NewInvalidMetric(c.lag, err)
 		}
 		for _, v := range views {
-			// The group member that keeps a partition reports this metric.
+			// Only the group member that reads a partition reports this metric.
 			if v.Behind != nil && v.State != replicator.StateMember {
 				gauge(c.behind, float64(*v.Behind), v.View, v.Source)
 			}
 		}
 		for _, v := range merged(views) {
-			if v.State == replicator.StateStandby { // the process that keeps the view reports the view's metrics
+			if v.State == replicator.StateStandby { // the process that runs the view reports its metrics
 				continue
 			}
 			if v.LagSeconds != nil {
@@ -161,7 +161,7 @@ func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
 	at := map[string]int{}
 	for _, v := range all {
 		if v.State == replicator.StateMember || v.State == replicator.StateUnassigned && v.LagSeconds == nil {
-			continue // the member that keeps the partition, or kept it last, reports its lag
+			continue // the group member that reads the partition, or read it last, reports the lag
 		}
 		if v.State != replicator.StateFilling && v.State != replicator.StateRebuilding {
 			v.Progress = 1

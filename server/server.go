@@ -104,8 +104,8 @@ type Server struct {
 	watching sync.WaitGroup          // waits for the goroutine of watch
 	done     chan struct{}           // closed once served is set
 	served   error                   // the error that ended serving
-	waiting  chan struct{}           // has a slot for each request that may wait
-	ending   atomic.Bool             // the program is draining its pipelines
+	waiting  chan struct{}           // has an element for each request that waits now; its capacity limits their number
+	ending   atomic.Bool             // set once replicator starts to drain its pipelines; /readyz then fails
 }
 
 // Listen starts a server at an address (HOST:PORT). It serves until Close. Without a token, it accepts requests that
@@ -143,7 +143,7 @@ func Listen(address, token string, c Controller, m *Metrics) (*Server, error) {
 // Addr returns the address that the server listens on, HOST:PORT.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Stopping records that the program is draining its pipelines. From now on, /readyz fails.
+// Stopping records that replicator is draining its pipelines. From now on, /readyz fails.
 func (s *Server) Stopping() { s.ending.Store(true) }
 
 var errStopping = errors.New("the program is stopping")

@@ -14,9 +14,9 @@ import (
 )
 
 // A repair records new dead letters both in the sink and in the store. A pipeline compares the store with the sink only
-// once for each view, so it would not notice letters that are only in the sink. If a pipeline keeps the view, the
-// pipeline re-reads the cells, and so records the letters. This keeps the pipeline's dead letters and its other writes
-// in order. If no process runs, the repair saves the letters itself.
+// once for each view, so it would not notice letters that are only in the sink. If a pipeline runs the view, the repair
+// makes it re-read the cells, and the pipeline records the letters. This keeps the pipeline's dead letters and its
+// other writes in order. If no process runs, the repair saves the letters itself.
 
 // Look implements server.Controller. It refuses invalid cells. In the pipeline, they would cause an error, and after an
 // error the pipeline must reopen the source and the sink for all its views.
@@ -92,7 +92,8 @@ func cellsOfLetters(letters []replicator.DeadLetter) []replicator.Cell {
 	return cells
 }
 
-// bury saves the dead letters that a repair found. If a process keeps the view, bury lets that process save them.
+// bury saves the dead letters that a repair found. If a process runs the view, bury makes that process re-read the
+// cells and save the letters.
 func (v Verification) bury(ctx context.Context, o *inspection, letters []replicator.DeadLetter) error {
 	cells := cellsOfLetters(letters)
 	if o.partitions != nil {
@@ -102,7 +103,7 @@ func (v Verification) bury(ctx context.Context, o *inspection, letters []replica
 		letters[i].Source = o.source.Name()
 	}
 	err := Client(v.Config).Look(ctx, letters[0].View, o.source.Name(), cells)
-	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) { // no process keeps this view
+	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) { // no process runs this view
 		err = buryAlone(ctx, v.Setup, letters)
 	}
 	return err
@@ -111,7 +112,8 @@ func (v Verification) bury(ctx context.Context, o *inspection, letters []replica
 // raising clears the dead letters of a source's cells.
 type raising func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
-// betweenShards returns raise if the source has several shards. Otherwise it returns nil.
+// betweenShards returns raise if the source has several shards. Otherwise it returns nil, because no other shard can
+// have dead letters.
 func betweenShards(cfg *config.Config, raise raising) raising {
 	if len(cfg.Source.Shards) < 2 {
 		return nil
@@ -119,8 +121,8 @@ func betweenShards(cfg *config.Config, raise raising) raising {
 	return raise
 }
 
-// raise clears another source's dead letters after a repair has made the view show their cells. If a process keeps the
-// view, raise lets that process clear them.
+// raise clears the dead letters of another shard (source) after a repair has made the view show their cells. If a
+// process runs the view, raise makes that process re-read the cells and clear the letters.
 func (v Verification) raise(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	err := Client(v.Config).Look(ctx, view, source, cells)
 	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) {
@@ -129,9 +131,10 @@ func (v Verification) raise(ctx context.Context, view, source string, cells []re
 	return err
 }
 
-// buryByPartition saves the dead letters of each partition. It also makes the process that keeps the partition re-read
-// the saved letters. Otherwise that process would never clear them. buryByPartition fails if another member keeps a
-// partition. It re-reads no cells, because the topic may lack changes that the repair has read from the source.
+// buryByPartition saves the dead letters of each partition. Then it makes the process that reads the partition re-read
+// the saved letters, because otherwise that process would never clear them. buryByPartition fails if a partition is
+// assigned to another process than the one at http.listen. It re-reads no cells, because the topic may lack changes
+// that the repair has read from the source.
 func (v Verification) buryByPartition(ctx context.Context, o *inspection, letters []replicator.DeadLetter) error {
 	by := map[string][]replicator.DeadLetter{}
 	for _, l := range letters {

@@ -284,8 +284,8 @@ func (t *trial) decodable(table string, n int) bool {
 	return decodes == nil || decodes[n]
 }
 
-// each evaluates the view's fields for each sampled row that satisfies the expression. It calls do with each value or
-// error.
+// each evaluates the view's fields for each sampled row that satisfies the expression where. It calls do with each
+// value or error.
 func (t *trial) each(v *replicator.View, where string, do func(field int, value any, err error)) error {
 	probes := probesOf(v)
 	for _, p := range probes {

@@ -22,7 +22,7 @@ type comparisons struct {
 	log    *slog.Logger
 	verify compareView
 	views  map[compared]*comparing
-	next   map[int]time.Time // by index in lines: the earliest time of the line's next round (see round)
+	next   map[int]time.Time // by index in lines: before this time, the line's views are not compared again
 }
 
 // compareView compares a view with its source and repairs the view. It starts where the last run stopped: at from.
@@ -34,7 +34,7 @@ func newComparisons(lines []line, log *slog.Logger, verify compareView) *compari
 	}
 }
 
-// comparisons returns the comparisons of the service's views. The comparisons run at the configured rate of rebuilds.
+// comparisons returns the loop that compares the service's views with their source, at the configured rate of rebuilds.
 func (s *Service) comparisons() *comparisons {
 	return newComparisons(s.lines.all(), s.Log,
 		func(ctx context.Context, l line, view string, from *verify.Place) (verify.Result, error) {
@@ -72,7 +72,7 @@ type comparing struct {
 	retryAt time.Time
 }
 
-// run compares views that are due, one at a time, until ctx is done.
+// run compares the views that have a pending comparison, one at a time, until ctx is done.
 func (c *comparisons) run(ctx context.Context) {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -88,9 +88,9 @@ func (c *comparisons) run(ctx context.Context) {
 	}
 }
 
-// round compares each due view of a line (a pipeline) once. The line's comparisons then pause for as long as the round
-// took. A server that keeps logging statements makes views due again and again. Because of the pause, the comparisons
-// read the server at most half of the time.
+// round compares, once, each view of a line (a pipeline) that has a pending comparison. The line then pauses its
+// comparisons for as long as the round took, so that they read the server at most half of the time. Comparisons can
+// become pending again and again if the server keeps logging statements instead of rows.
 func (c *comparisons) round(ctx context.Context, line int, l line) {
 	began := time.Now()
 	if began.Before(c.next[line]) {
@@ -105,8 +105,8 @@ func (c *comparisons) round(ctx context.Context, line int, l line) {
 	c.next[line] = time.Now().Add(time.Since(began))
 }
 
-// of returns the progress of a view's comparison, which is needed because of a change at a log position (at). If the
-// view was last compared because of an earlier change, the progress starts from zero.
+// of returns the progress of a view's comparison. at is the log position of the change that made the comparison
+// necessary. If the saved progress belongs to an earlier change, the comparison starts again.
 func (c *comparisons) of(view compared, at int64) *comparing {
 	one := c.views[view]
 	if one == nil {
@@ -143,7 +143,8 @@ func (c *comparisons) compare(ctx context.Context, l line, view string, one *com
 // compareAgain is the delay before a failed comparison is retried.
 const compareAgain = 10 * time.Second
 
-// compared waits until none of the named views has a pending comparison. Without names, it waits for all views.
+// compared waits until none of the named views has a pending comparison with its source. Without names, it waits for
+// all views.
 func (l line) compared(ctx context.Context, views []string) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

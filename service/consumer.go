@@ -40,9 +40,9 @@ type consumer struct {
 	paused  []string                      // views that this member pauses, also in partitions that are assigned later
 }
 
-// assigned is the pipeline of a partition that this member keeps.
+// assigned is the pipeline of a partition that is assigned to this member.
 type assigned struct {
-	stop, cancel context.CancelFunc // stop drains the pipeline; cancel ends it at once
+	stop, cancel context.CancelFunc // stop drains the pipeline; cancel ends it without draining
 	done         chan struct{}      // closed once the pipeline has ended
 }
 
@@ -94,7 +94,8 @@ func (c *consumer) identity() string {
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:12]
 }
 
-// run joins the group and keeps the assigned partitions until stop is done and the pipelines have drained.
+// run joins the group and runs the pipelines of the assigned partitions until stop is done and the pipelines have
+// drained.
 func (c *consumer) run(ctx, stop context.Context) {
 	member := c.join(ctx, stop)
 	if member == nil {
@@ -110,7 +111,7 @@ func (c *consumer) run(ctx, stop context.Context) {
 	c.drain() // drain partitions that were assigned during the first drain
 }
 
-// drain ends all pipelines at once and waits for them.
+// drain drains all pipelines in parallel and waits for them.
 func (c *consumer) drain() {
 	c.each(func(a *assigned) { a.stop() })
 	c.each(func(a *assigned) { <-a.done })
@@ -176,7 +177,8 @@ func (c *consumer) assign(ctx context.Context, partitions []kafka.Partition) {
 	}
 }
 
-// give ends the pipelines of all given partitions at once and waits for them.
+// give ends the pipelines of the given partitions in parallel and waits for them. The parameter end makes one pipeline
+// end.
 func (c *consumer) give(partitions []kafka.Partition, end func(*assigned)) {
 	c.log.Info("giving up partitions", "partitions", fmt.Sprint(partitions))
 	if paused := c.arePaused(); len(paused) > 0 {

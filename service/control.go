@@ -186,7 +186,7 @@ func (s *Service) Rebuild(ctx context.Context, view string, how server.Rebuild) 
 	return s.rebuild(ctx, strings.Split(view, ","), how, line.Rebuild)
 }
 
-// rebuild starts a rebuild in each pipeline that keeps some of the views.
+// rebuild starts a rebuild in each pipeline that writes some of the views.
 func (s *Service) rebuild(ctx context.Context, views []string, how server.Rebuild,
 	begin func(l line, ctx context.Context, names []string, mode pipeline.RebuildMode, from string) error) error {
 	for _, name := range views {
@@ -221,7 +221,7 @@ func (s *Service) rebuild(ctx context.Context, views []string, how server.Rebuil
 	return nil
 }
 
-// keeps returns those of the given views that the pipeline keeps.
+// keeps returns those of the given views that the pipeline writes.
 func (l line) keeps(views []string) []string {
 	return slices.DeleteFunc(slices.Clone(views), func(name string) bool { return !l.Keeps(name) })
 }
@@ -264,7 +264,7 @@ func (s *Service) Resume(ctx context.Context, view string) error {
 	return s.each(view, func(e engine) error { return e.Resume(ctx, view) })
 }
 
-// each calls do with every pipeline that keeps the view.
+// each calls do with every pipeline that writes the view.
 func (s *Service) each(view string, do func(engine) error) error {
 	if s.Config.View(view) == nil {
 		return fmt.Errorf("view %q: %w in this configuration", view, server.ErrUnknown)

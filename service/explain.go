@@ -203,7 +203,7 @@ func expires(v *replicator.View) bool {
 }
 
 // cellsOf returns the cells that feed a view under a key. The result includes all variants of the key. If a feed (an
-// element of View.From) has no column, the result includes the cells of every column.
+// element of View.From) names only a table, the result includes the cells of every value of the table's `column` role.
 func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 	text string) (cells []replicator.Cell, err error) {
 	var refused []error

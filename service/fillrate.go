@@ -1,15 +1,15 @@
 package service
 
-// Where a planned fill's rate comes from.
+// The values of PlannedView.RateFrom, which say where the rate of a planned fill comes from.
 const (
 	RateAsked   = "asked"   // the --rate option
 	RateLimit   = "limit"   // the `rate` of [rebuild]
-	RateFill    = "fill"    // a fill into the same sink that is running now
-	RateAssumed = "assumed" // assumedRate
+	RateFill    = "fill"    // the measured rate of a fill into the same sink that is running now
+	RateAssumed = "assumed" // the constant assumedRate
 )
 
-// assumedRate is the assumed rate of a fill, in rows a second, if no fill was measured. Every sink is faster than this
-// on the source's own machine.
+// assumedRate is the assumed rate of a fill, in rows a second, if no fill was measured. Every sink that runs on the
+// source's machine is faster.
 const assumedRate = 20_000
 
 // rate returns the expected rate of a fill into a sink, in rows a second, and where that rate comes from.

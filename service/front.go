@@ -32,7 +32,7 @@ type generation struct {
 	service answerer
 	ending  context.Context
 	end     context.CancelFunc
-	asking  sync.WaitGroup // call Add only with the Front locked and while Front.now is this generation
+	asking  sync.WaitGroup // call Add only while the Front is locked and its now is this generation
 }
 
 var _ answerer = (*Front)(nil)

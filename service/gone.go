@@ -16,7 +16,7 @@ type gone struct {
 	shown map[string]map[string]time.Time // by source and view: the time up to which the view was complete
 }
 
-// newGone returns a gone with the times from the previous configuration's pipelines.
+// newGone returns a gone that has the times from the previous configuration's pipelines.
 func newGone(before map[string]handedOn) *gone {
 	g := &gone{shown: map[string]map[string]time.Time{}}
 	for source, of := range before {
@@ -34,7 +34,7 @@ func (g *gone) remember(source string, shown map[string]time.Time) {
 	maps.Copy(g.shown[source], shown)
 }
 
-// forget removes the views of a source. The caller knows that another pipeline continues with the source.
+// forget removes the times of a source's views. The caller knows that another pipeline continues with the source.
 func (g *gone) forget(source string, views []*replicator.View) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

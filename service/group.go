@@ -19,17 +19,17 @@ import (
 	"replicator/server"
 )
 
-// waitInGroups returns once views include a log position of an origin, no matter which members keep the partitions. An
-// origin is a server (or a shard) whose cells a topic has. If the topics have several origins, the fence belongs to one
-// origin. waitInGroups doesn't wait for topics of other origins, because these origins don't know the fence's files or
-// GTIDs.
+// waitInGroups returns once views include a fence, no matter to which group members the partitions are assigned. The
+// fence is an offset in one partition, or a log position of one origin. An origin is a server (or a shard) whose cells
+// a topic has. Topics can have different origins. waitInGroups doesn't wait for topics of other origins, because these
+// origins don't know the fence's files or GTIDs.
 func (s *Service) waitInGroups(ctx context.Context, at server.Fence, views []string) error {
 	if kafka.IsPlace(at.At) {
 		return s.eachGroup(ctx, views, func(p kafka.Partition) string {
 			if strings.HasPrefix(at.At, p.String()+":") {
 				return at.At
 			}
-			return "" // the partition is new or has a different origin, so there is nothing to wait for
+			return "" // the fence is an offset in another partition
 		})
 	}
 	fences, err := s.fences(ctx, at)
@@ -70,8 +70,8 @@ func (s *Service) fences(ctx context.Context, at server.Fence) (map[string]strin
 	}
 }
 
-// catchUpInGroups returns once views include everything that the topics contain now, no matter which members keep their
-// partitions.
+// catchUpInGroups returns once views include everything that the topics contain now, no matter to which group members
+// the partitions are assigned.
 func (s *Service) catchUpInGroups(ctx context.Context, views []string) error {
 	var topics map[kafka.Partition]string
 	for topics == nil {
@@ -124,8 +124,8 @@ func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafk
 	return errors.Join(errs...)
 }
 
-// wait waits until the sink's views include the fence in all partitions. For partitions that this member keeps, it asks
-// the pipelines. For the other partitions, it reads the sink's marks.
+// wait waits until the sink's views include the fence in all partitions. For partitions that are assigned to this
+// member, it asks the pipelines. For the other partitions, it reads the sink's marks.
 func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Partition) string) error {
 	included := map[kafka.Partition]bool{}
 	for {
@@ -174,12 +174,13 @@ func (c *consumer) refresh() {
 	}
 }
 
-// includes reports whether views include a fence in one partition. unread is not nil if the sink can't be read.
+// includes reports whether views include a fence in one partition. unread is the error if the sink can't be read; the
+// caller then tries again.
 func (c *consumer) includes(ctx context.Context, p kafka.Partition, views []string, fence string) (
 	included bool, unread, err error,
 ) {
 	if fence == "" {
-		return true, nil, nil // the partition is new or has a different origin, so there is nothing to wait for
+		return true, nil, nil // the partition is new, or the fence is not for this partition
 	}
 	for _, l := range c.lines.all() {
 		if l.sink != c.sink.Name || l.source.Name() != p.String() {
@@ -234,8 +235,9 @@ func (c *consumer) holds(ctx context.Context, p kafka.Partition, views []string,
 // for them.
 const askTime = 2 * time.Second
 
-// elsewhere returns the status of the partitions that other members or no members keep. In own, the status of this
-// member's partitions, it sets the member and the number of records behind. It asks all groups at the same time.
+// elsewhere returns the status of the views in the partitions that are not assigned to this member. own has the status
+// of the views in this member's partitions. elsewhere sets Member and Behind in own. It asks all groups at the same
+// time.
 func (s *Service) elsewhere(ctx context.Context, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -277,9 +279,9 @@ func (c *consumer) ask(ctx context.Context) (kafka.GroupStatus, error) {
 	return status, err
 }
 
-// unknown returns rows for the views of a group that can't report its partitions. A view's lag is the highest lag that
-// this member knows. If it knows none, the lag is the time since the group last answered. During an outage of the
-// brokers the group removes the member, and then the lag must keep growing.
+// unknown returns a row for each view of a group that can't report its partitions. The row's lag is the view's highest
+// lag that this process knows. If it knows none, the lag is the time since the group last answered. During an outage of
+// the brokers the group removes this process, but the lag must keep growing.
 func (c *consumer) unknown(err error, own []replicator.ViewStatus) (rows []replicator.ViewStatus) {
 	for _, v := range c.views {
 		row := replicator.ViewStatus{View: v.Name, Sink: v.Sink, Kind: v.Kind,
@@ -309,8 +311,8 @@ func (c *consumer) silent() time.Duration {
 	return time.Since(c.heard)
 }
 
-// rows returns the status of the views in a partition that this member doesn't keep. If this member keeps the
-// partition, rows instead sets the member and the number of records behind in own.
+// rows returns the status of the views in a partition that is not assigned to this member. own has the status of the
+// views in this member's partitions. If own has the partition p, rows only sets Member and Behind there.
 func (c *consumer) rows(p kafka.Progress, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	behind := p.Lag()
 	for _, v := range c.views {

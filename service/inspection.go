@@ -153,8 +153,8 @@ func (in *inspector) prepare(shard config.Shard, views []*replicator.View) (*ins
 	return o, err
 }
 
-// read opens the source at its log's current end. If the source's log is a different one than before, the end's
-// position is above all known positions.
+// read opens the source at the current end of its log. If the log is another one than that of the known positions (the
+// source moved to another server, or was reset), the end's position is higher than all of them.
 func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 	at, err := o.source.Latest(ctx, o.known)
 	if err == nil {
@@ -207,8 +207,8 @@ func unreached(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
 
-// open opens the views in their sink. It also records the positions of the source's log that were applied, because a
-// repair must not use an earlier position.
+// open opens the views in their sink. It also records up to which positions of the source's log the view was applied,
+// because a repair must not use an earlier position.
 func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink) error {
 	if in.Config.Source.Kafka != nil {
 		return o.openTopic(ctx, in, shard, sink, o.views)
@@ -224,8 +224,8 @@ func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard
 	return nil
 }
 
-// know records the positions in the view's marks. If the source is in Kafka, origin converts an offset to the position
-// in the log of the database that the topic's publisher reads.
+// know adds the positions of the view's marks to known. If the source is in Kafka, origin converts an offset to the
+// position in the log of the database that the topic's publisher reads.
 func (o *inspection) know(marks []replicator.Mark, origin func(replicator.Position) replicator.Position) {
 	for _, m := range marks {
 		if p := origin(m.Position); m.View == o.view.Name && !p.IsZero() {

@@ -54,8 +54,8 @@ func parseKey(ctx context.Context, o *inspection, table, text string) (replicato
 	return replicator.MakeKey(values...)
 }
 
-// keyValue parses one part of a key. It refuses a value that the column can't have. Otherwise a search would find
-// nothing, or the dead letter of a row that doesn't exist.
+// keyValue parses one part of a key. It refuses a value that the column can't have. Otherwise the caller would look for
+// a row that can't exist, and not tell the operator that the key is wrong.
 func keyValue(typ, text string) (any, error) {
 	kind, size := typeAndSize(typ)
 	switch kind {
@@ -74,7 +74,8 @@ func keyValue(typ, text string) (any, error) {
 		}
 		return b, nil
 	case "date", "datetime", "timestamp", "time", "decimal":
-		// Without this check, the server would report an error of its comparison instead.
+		// Without this check, the query would fail, and the operator would get the server's error about comparing
+		// values.
 		if !strings.ContainsFunc(text, isDigit) || strings.Trim(text, "0123456789-+:. ") != "" {
 			return nil, fmt.Errorf("%q is not a valid %s", text, kind)
 		}

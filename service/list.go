@@ -20,7 +20,7 @@ import (
 type Listing struct {
 	View    string          `json:"view"`
 	Place   string          `json:"place"`
-	Shown   string          `json:"shown,omitempty"`   // the view's sum, or its entity for a unique value
+	Shown   string          `json:"shown,omitempty"`   // the sum that the view shows, or the entity of a unique value
 	Sum     json.RawMessage `json:"sum,omitempty"`     // the sum of the amounts of all contributing cells
 	Cells   int             `json:"cells"`             // the number of contributing cells
 	Orphans []string        `json:"orphans,omitempty"` // entries of the value or group that came from no cell

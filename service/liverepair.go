@@ -28,7 +28,7 @@ func (r liveRepair) run(ctx context.Context, from *verify.Place) (verify.Result,
 	result, err := r.compare(ctx, from)
 	if err != nil {
 		if notNow := r.mayGoOn(); notNow != nil {
-			err = notNow // the view's state is the actual cause
+			err = notNow // the view stopped running, which caused err
 		}
 	}
 	return result, err

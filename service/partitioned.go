@@ -39,7 +39,7 @@ func (s *partitioned) source(c replicator.Cell) string {
 	return kafka.Partition{Topic: s.topic, Number: int32(s.publisher.PartitionOf(c))}.String()
 }
 
-// unkept returns an error if a group member keeps the partition.
+// unkept returns an error if the partition is assigned to a group member.
 func (s *partitioned) unkept(ctx context.Context, group, source string) error {
 	status, err := s.cluster.Status(ctx, group, s.topic)
 	if err != nil {

@@ -89,8 +89,8 @@ func (p *Positions) Set(ctx context.Context, source, pos string) error {
 	})
 }
 
-// at resolves the requested position at the source. If the source's log is not the one that the store and the sink
-// know, the result is above all positions that they know.
+// at resolves the requested position at the source. If the source now has another log than the store's and the sink's
+// positions (it moved to another server, or was reset), the result is higher than all these positions.
 func (p *Positions) at(ctx context.Context, shard config.Shard, pos string,
 	marks []replicator.Mark) (replicator.Position, error) {
 	tables, err := tablesOf(p.Config, shard, p.Config.Views)
@@ -199,7 +199,8 @@ func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard confi
 		if c.View == v.Name && c.Source == shard.Name {
 			at.Standing = c.Standing
 			// The sink reports no mark. Perhaps only one of its shards lost the view, and the others still have it with
-			// the checkpoint's fingerprint. Opened with a different fingerprint, they would begin the view again.
+			// the checkpoint's fingerprint. If these shards opened the view with a different fingerprint, they would
+			// start it from nothing.
 			if !marked {
 				marks = append(marks, replicator.Mark{View: c.View, Fingerprint: c.Fingerprint})
 			}
@@ -240,8 +241,8 @@ func (p *Positions) forget(
 	})
 }
 
-// mark raises the views' marks in the sink. A view continues at the lower of its checkpoint and its mark, so a higher
-// checkpoint alone would skip nothing. A mark doesn't change if the new position is lower.
+// mark raises the views' marks in the sink. A view continues at the lower of its checkpoint and its mark, so raising
+// only the checkpoint would have no effect. A mark doesn't change if the new position is lower.
 func (p *Positions) mark(ctx context.Context, sink replicator.Sink, shard config.Shard, views []*replicator.View,
 	at replicator.Position) error {
 	marks, err := sink.Marks(ctx, shard.Name)

@@ -117,7 +117,7 @@ func rebuilt(before, after []replicator.Checkpoint, names []string) bool {
 		}
 		saved[name] = true
 	}
-	return len(saved) == len(names) // a view without a checkpoint was forgotten
+	return len(saved) == len(names) // false if a view has no checkpoint, because it was forgotten
 }
 
 // rebuilder rebuilds views, either in this process or in the running process.

@@ -64,8 +64,8 @@ func (s *Service) followOthers(ctx context.Context, show Display) error {
 	return follow(ctx, show, others, s.Status)
 }
 
-// listen serves HTTP like a running program, so that a second command for the same rebuild follows this one. hangUp
-// stops the server. If the address is in use, the rebuild runs without HTTP.
+// listen serves HTTP like a running process, so that a second command for the same rebuild can show its progress.
+// hangUp stops the server. If the address is in use, the rebuild runs without HTTP.
 func (s *Service) listen() (hangUp func()) {
 	as := s.Config.HTTP
 	if as.Listen == "" {

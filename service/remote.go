@@ -74,7 +74,7 @@ func lastSave(ctx context.Context, cfg *config.Config) (last time.Time, err erro
 	return last, err
 }
 
-// idle returns the status of views while no process keeps them.
+// idle returns the status of views while no process keeps them up to date.
 func idle(cfg *config.Config) (views []replicator.ViewStatus) {
 	for _, v := range cfg.Views {
 		for _, shard := range cfg.Source.Shards {

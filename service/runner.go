@@ -148,7 +148,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 		r.hangUp()
 	}
 	r.front.leave()
-	if r.before = s.handOn(); lost { // another process keeps the views now, so the handed-on state is outdated
+	if r.before = s.handOn(); lost { // another process runs the views now, so the handed-on state is outdated
 		r.before = nil
 	}
 	if r.UntilCaughtUp && next == nil && !lost {
@@ -167,7 +167,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 
 // stopping returns a function that logs that the program is stopping, and makes /readyz fail.
 func (r *Runner) stopping() func() {
-	serving := r.server // kept, because r.server may belong to another run later
+	serving := r.server // a copy, because r.server may belong to another run later
 	return func() {
 		r.Log.Info("stopping: changes in flight are applied and saved first. A second signal ends the program at once")
 		if serving != nil {

@@ -64,7 +64,7 @@ type line struct {
 	opened replicator.Sink
 	source source
 	views  []*replicator.View
-	ended  <-chan struct{} // closed once another group member may read the partition; nil: no partition
+	ended  <-chan struct{} // closed once another group member may read the partition; nil: the source is not in Kafka
 
 	reread func(context.Context) error // re-reads letters that other processes saved; nil: no other process saves any
 }
@@ -332,8 +332,8 @@ func (l line) stats(ctx context.Context) server.SourceStats {
 	return stats
 }
 
-// undrained returns the views that were being retried when they were stopped. Their changes in flight may not be
-// applied and saved. Views that had not started had no changes in flight.
+// undrained returns the views that were retrying after an error when they were stopped. Their changes in flight may not
+// be applied and saved. Views that had not started had no changes in flight.
 func (s *Service) undrained() (views []string) {
 	for _, l := range s.lines.all() {
 		for _, v := range l.Status(nil) {

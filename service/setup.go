@@ -86,8 +86,8 @@ func (s Setup) source(shard config.Shard, tables []replicator.Table) (*canal.Sou
 	return NewSource(shard, tables, nil, s.Log, 0)
 }
 
-// NewSource returns the source of one shard, which delivers the given tables. If the DSN has a readTimeout, it also
-// limits how long the binlog connection may be silent, and heartbeats come three times as often. serverID is the
+// NewSource returns the source of one shard, which delivers the given tables. A readTimeout in the DSN also limits
+// how long the binlog connection may be silent, and the server sends three heartbeats in that time. serverID is the
 // replica id of the first reader. Further readers count up from it; 0 means a random id. layouts stores the tables'
 // layouts that saved positions refer to; nil if no position of the source is saved.
 func NewSource(shard config.Shard, tables []replicator.Table, layouts replicator.Layouts, log *slog.Logger,
@@ -114,8 +114,8 @@ func ViewsOf(cfg *config.Config, sink string) []*replicator.View {
 	return views
 }
 
-// Feeds returns a function that reports whether a source of that name feeds the views. The name belongs to a configured
-// shard or to a partition of a configured topic.
+// Feeds returns a function that reports whether the named source feeds the views: a configured shard, or a
+// partition of a configured topic.
 func Feeds(cfg *config.Config) func(source string) bool {
 	if from := cfg.Source.Kafka; from != nil {
 		return func(source string) bool { return slices.Contains(from.Topics, kafka.TopicOf(source)) }
@@ -151,7 +151,8 @@ func Partitions(cfg *config.Config) func(ctx context.Context) ([]string, error) 
 	}
 }
 
-// clones returns copies of views for one pipeline, which sets their fingerprints for its source's tables.
+// clones returns copies of views for one pipeline. The pipeline sets the copies' fingerprints for the tables of its
+// source.
 func clones(views []*replicator.View) []*replicator.View {
 	own := make([]*replicator.View, len(views))
 	for i, v := range views {
@@ -234,7 +235,7 @@ func narrowed(server *canal.Source, tables []replicator.Table, views []*replicat
 	return server.For(tables)
 }
 
-// valuesOf returns those values of a table's `column` role that the views name in `from`.
+// valuesOf returns the values that the views name in `from` for a table's column with the role `column`.
 func valuesOf(views []*replicator.View, table string) (values []string) {
 	for _, v := range views {
 		for _, f := range v.From {

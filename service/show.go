@@ -70,7 +70,8 @@ func (b bodies) row(row *replicator.Row) json.RawMessage {
 	return replicator.AppendJSON(nil, replicator.ObjectOf(shown))
 }
 
-// entry returns an entry as an object by field name. An entry without fields has the whole row instead.
+// entry returns an entry of a view as an object. Its members are the entry's fields, or its whole row if it has no
+// fields, and its key and member.
 func (b bodies) entry(view *replicator.View, e replicator.Entry) replicator.Object {
 	members := map[string]any{}
 	if e.Row != nil {

@@ -22,8 +22,8 @@ func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config,
 	if r.store.Store != nil && r.storeAt == placeOf(cfg) && !r.store.isLost() {
 		return nil, nil // a reload keeps the store, so that no other process takes over
 	}
-	begins := r.store.Store == nil // if false, a reload configures a different store, which must answer
-	taken := r.store.isLost()      // if true, hold waits even for a store that doesn't answer
+	begins := r.store.Store == nil // no store was open yet, so hold waits for a store that doesn't answer
+	taken := r.store.isLost()      // another process took the store, so hold waits after any error
 	err := r.release()
 	if err == nil || taken {
 		err = r.open(stop, cfg)

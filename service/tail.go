@@ -128,8 +128,9 @@ func (t *tailing) Unlogged(table string, _ int64, err error) error {
 	return nil
 }
 
-// absences logs that changes of a table are missing. It logs the first missing change at once, and then at most once a
-// minute the count of further ones. A binlog may have thousands of statements that don't tell which rows they changed.
+// absences logs that a table's changes are missing from the output of a Tail. It logs the first missing change
+// immediately, and then at most once a minute the number of further ones. A binlog may have thousands of statements
+// that don't tell which rows they changed.
 type absences struct {
 	said  map[string]time.Time // by table: when the last line was logged
 	quiet map[string]int       // by table: the number of missing changes since the last line

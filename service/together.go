@@ -12,8 +12,8 @@ import (
 
 // A pipeline applies each change of a cell to all views of its sink in one step, so that these views agree. A repair
 // must preserve this agreement. If the log missed a change, all these views are wrong in the same way. So a repair
-// writes the cell to every view that the pipeline keeps up together with the repaired view. Those other views are its
-// siblings.
+// writes the cell to the repaired view and also to its siblings. The siblings are the views that the same pipeline
+// keeps up to date.
 
 // besides reports whether another view of the sink (sibling) is kept up to date together with the view itself (own). It
 // gets the marks of both views.
@@ -38,7 +38,7 @@ func (in *inspector) together(
 }
 
 // siblings returns the other views that a repair of this view must also write. With a source in Kafka, it returns none.
-// A view that is kept in Kafka has no siblings either, because each topic is written separately.
+// A view in a Kafka sink has no siblings either, because each topic is written separately.
 func (in *inspector) siblings(
 	ctx context.Context, shard config.Shard, view *replicator.View, keptUp besides,
 ) (siblings []*replicator.View, err error) {

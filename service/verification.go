@@ -18,13 +18,13 @@ import (
 // fenceTime is how long a verification waits until a view includes the latest commits.
 const fenceTime = time.Minute
 
-// Verification compares views with the source. A process may keep the views up at the same time.
+// Verification compares views with the source. A running process may keep the views up to date at the same time.
 type Verification struct {
 	Setup
 	Sample   float64 // the share of entities to compare; 0: all entities
-	Rate     int     // most cells compared a second; 0: no limit
+	Rate     int     // the maximum number of cells to compare a second; 0: no limit
 	Repair   bool
-	Listed   int // most differences of each view that the results list; 0: twenty
+	Listed   int // the maximum number of differences in each view's result; 0: twenty
 	Progress func(view string, at verify.Progress)
 	Say      func(text string) // shows the operator a fact that explains the results
 }
@@ -112,14 +112,14 @@ func (v Verification) shard(ctx context.Context, in *inspector, shard config.Sha
 }
 
 // fence returns a function that waits until the running process has applied the latest commits. It returns nil if no
-// process keeps the view. If the process at http.listen is a standby, the error wraps server.ErrStandby, because the
-// view's progress is unknown.
+// process keeps the view up to date. If the process at http.listen is a standby, the error wraps server.ErrStandby,
+// because the view's progress is unknown.
 func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Context) error, error) {
 	c := Client(v.Config)
 	running, err := c.Status(ctx)
 	i := slices.IndexFunc(running, func(s replicator.ViewStatus) bool { return s.View == o.view.Name })
 	switch {
-	case errors.Is(err, server.ErrNotRunning) || err == nil && i < 0: // a process may run without keeping this view
+	case errors.Is(err, server.ErrNotRunning) || err == nil && i < 0: // the running process may lack this view
 		return nil, nil
 	case err == nil && running[i].State == replicator.StateStandby:
 		return nil, standingBy(running[i].Error)
@@ -141,8 +141,8 @@ func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Co
 	}, nil
 }
 
-// sayBehind shows how far behind its source a view is while no process keeps it. Commits after the view's position
-// count as differences.
+// sayBehind shows how far a view is behind its source. It is for a view that no process keeps up to date: commits after
+// the view's position count as differences.
 func (v Verification) sayBehind(ctx context.Context, o *inspection) error {
 	saved, err := Checkpoints(ctx, v.Config)
 	if err != nil {
@@ -173,8 +173,9 @@ func (v Verification) sayBehind(ctx context.Context, o *inspection) error {
 	return nil
 }
 
-// together opens a view and its siblings for a repair. The siblings are the views that the running process keeps up
-// together with the view. If no process keeps the view, the siblings are the views that stopped at the same position.
+// together opens a view and its siblings for a repair. If a process keeps the view up to date, the siblings are the
+// other views that it keeps up to date in the same sink. Otherwise, the siblings are the views that stopped at the same
+// position.
 func (v Verification) together(
 	ctx context.Context, in *inspector, shard config.Shard, view *replicator.View,
 ) (*verify.Together, error) {

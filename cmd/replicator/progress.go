@@ -15,8 +15,8 @@ type progress struct {
 	terminal
 	began time.Time // when the current operation was first shown
 	what  string    // the name of the current operation
-	rows  int64     // number of rows that were done at began, perhaps by an earlier run
-	ratio float64   // the share of the rows that were done at began
+	rows  int64     // the number of rows done at the time in began, perhaps by an earlier run
+	ratio float64   // the share of the rows done at the time in began
 	last  time.Time // when progress was last shown
 	drawn bool
 }

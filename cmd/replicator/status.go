@@ -184,11 +184,11 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 // seeManual names the part of the manual that lists causes and remedies.
 const seeManual = "docs/operating.md, At 3 a.m., lists remedies"
 
-// sharedText is the warning that another program also keeps a view.
+// sharedText is the warning that another replicator also writes a view.
 const sharedText = "another replicator also writes these entries. They stay correct, but stop one of the two unless " +
 	"you want both"
 
-// sharedLines returns sharedText once, with the names of all views that another program also keeps.
+// sharedLines returns sharedText once, with the names of all views that another replicator also writes.
 func sharedLines(views []replicator.ViewStatus, columns int, colour bool) []string {
 	var names []string
 	for _, v := range views {
