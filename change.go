@@ -12,7 +12,7 @@ type Table struct {
 	Key      []string // the columns of the key
 	Column   string   // the column with the column role, which divides a key's rows into cells; "": none
 	Version  string   // the row with this column's highest value is its cell's newest; "": the row with the highest Order
-	Offset   []string // the columns that a scan goes along, page by page; empty: the primary key
+	Offset   []string // the columns in whose order a scan pages through the table; empty: the primary key
 	Body     string   // the body column; "": there is none, and a row's own columns are its fields
 	Codec    string   // how the body is encoded; "" without a body
 
@@ -46,7 +46,7 @@ type Row struct {
 	Cell    Cell
 	Version int64     // ≥ 0
 	Order   int64     // the row's log position as a number; see Position
-	Place   int64     // the row's position in the Changelog it is from (Order is of the original log); 0: no Changelog
+	Place   int64     // position in the Changelog that delivered the row (Order is of the original log); 0: none did
 	Time    time.Time // time of the commit (from the log), or of the read (from a table)
 
 	// Body is the body column as stored; nil if it is NULL or the table has none. If Text is set, Body is the server's

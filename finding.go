@@ -17,8 +17,8 @@ const (
 	Fail Level = "fail" // the program does not work
 )
 
-// FixFor returns fix, the advice on err. If err came from the source, it refers to the findings on the source instead,
-// because `check` reports these separately.
+// FixFor returns the advice for the operator. If err came from the source, that is a reference to the findings on the
+// source, which `check` reports separately. Otherwise it is fix.
 func FixFor(err error, fix string) string {
 	if IsOfSource(err) {
 		return "see the findings on the source"

@@ -70,7 +70,7 @@ func (v *View) Lookups() (lookups []Lookup, names []string) {
 			ids[j.Name] = l.ID
 		}
 		if len(names) == before {
-			break // joins that start from each other; the configuration refuses them
+			break // a cycle of joins, each of which needs the row of the next; the configuration refuses it
 		}
 	}
 	return lookups, names
@@ -81,8 +81,8 @@ func (l Lookup) identity() string {
 	return string(text)
 }
 
-// Reference says that a joined row changed, so views may show it as it was before. This concerns the rows of Table for
-// which the Lookup finds rows with these Values in its On columns.
+// Reference identifies the rows that join a changed row, because views may still show its old values. They are the rows
+// of Table whose Lookup searches for Values.
 type Reference struct {
 	Table  string // the table that has the Lookup
 	Lookup string // the Lookup's ID

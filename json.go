@@ -101,7 +101,7 @@ var (
 	errInvalidName = errors.New("it has a member whose name is not valid UTF-8")
 )
 
-// other writes the text shown as a JSON string, instead of a value v that JSON has no type for.
+// other writes shown, the text form of v, as a JSON string. It is for a v that JSON has no type for.
 func (t *jsonText) other(v any, shown string) {
 	t.inexact(fmt.Errorf("a %T can't be written as JSON", v))
 	t.text(shown)

@@ -101,8 +101,8 @@ func (s State) Forgettable(horizon int64) bool {
 // source, and applies the result at a log position at or above the horizon.
 //
 // Removed states were below the horizon, so they never decide about an op at or above it. An op that Next refuses would
-// also be refused with the removed state. A reset to NoVersion is never Unknown: if the cell was put since, that put
-// was above all removed states; if the sink knows nothing of the cell, see Obsolete.
+// also be refused with the removed state. A reset to NoVersion is never Unknown. If the cell was put since a state was
+// removed, that put was above all removed states. If the sink has no state of the cell, Obsolete decides.
 func (s State) Unknown(op Op, horizon int64) bool {
 	if max(op.Order, op.AsOf) >= horizon || op.Version == NoVersion {
 		return false

@@ -9,7 +9,7 @@ func (t *Table) Matches(database, table string) bool {
 
 func matches(pattern, text string) bool {
 	p, t := []rune(pattern), []rune(text)
-	star, from := -1, 0 // index of the last *; index in text after the part that this * matches
+	star, from := -1, 0 // star is the index of the last *; from is the index in t after the part that this * matches
 	i, j := 0, 0
 	for j < len(t) {
 		switch {

@@ -100,15 +100,16 @@ type Forgetter interface {
 	// the new horizons, in other processes, too.
 	RaiseHorizon(ctx context.Context, horizon int64) error
 
-	// ForgetGone examines about limit cells. It removes a cell's states if they are Forgettable in all views that know
-	// the cell, including views of other targets. Apply may run at the same time.
+	// ForgetGone examines about limit cells. It removes a cell's states if all of them are Forgettable, including those
+	// in views of other targets. Apply may run at the same time.
 	ForgetGone(ctx context.Context, after string, limit int) (found GoneCells, next string, err error)
 }
 
-// GoneCells counts the cells that a Forgetter found gone from all views that know them.
+// GoneCells counts the cells that a Forgetter found gone: every view that has a state of the cell says that the cell
+// has no row.
 type GoneCells struct {
-	Forgotten  int // cells below the horizons, whose states were removed
-	Remembered int // cells not yet below the horizons, whose states remain
+	Forgotten  int // gone cells whose states were removed
+	Remembered int // gone cells whose states remain, because not all of them are Forgettable yet
 }
 
 // Add adds what another call found.
@@ -120,7 +121,7 @@ func (g *GoneCells) Add(more GoneCells) {
 // Applied is the outcome of Apply. Ops that are in none of the lists were applied to all of their views.
 type Applied struct {
 	Stale    []int // indexes of ops that are older than what each of their views holds
-	Unknown  []int // indexes of ops that no view applied, because State.Unknown holds in one; re-read their cells
+	Unknown  []int // indexes of ops that no view applied, because State.Unknown is true for a view; re-read the cells
 	Rejected []Rejected
 
 	// Dead lists values that are older than the view's state, while that state says that the cell is a dead letter.
@@ -128,12 +129,12 @@ type Applied struct {
 	Dead []ValueAt
 
 	// Elsewhere lists values of cells of which the op's source has no row, in views that show another source's row of
-	// the same cell. That other source may have a dead letter for its cell, because the op's source had a row, too. The
-	// letter is then obsolete.
+	// the same cell. That other source may have a dead letter of the cell, from the time when both sources had a row.
+	// The letter is then obsolete.
 	Elsewhere []Elsewhere
 }
 
-// Add adds the outcome of some ops of a batch. places are the indexes of these ops in the batch.
+// Add adds the outcome of some ops of a batch. places[i] is the index in the batch of the op with index i in some.
 func (a *Applied) Add(some Applied, places []int) {
 	for _, i := range some.Stale {
 		a.Stale = append(a.Stale, places[i])
@@ -155,7 +156,8 @@ func (a *Applied) Add(some Applied, places []int) {
 	}
 }
 
-// Elsewhere is a value in a batch, and the other source whose row the view shows.
+// Elsewhere is a value of a batch in a view that shows another source's row of the same cell. Source names that other
+// source.
 type Elsewhere struct {
 	ValueAt
 	Source string

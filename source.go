@@ -39,9 +39,9 @@ type Source interface {
 	SameKeys(ctx context.Context, tables []string) error
 }
 
-// Changelog is a Source whose log contains every cell from its beginning: each change in order, or at least the newest
-// row. A fill reads the log in order and scans nothing. A scan at the same time as the reading would deliver older
-// changes after newer ones, which is harmless only if a deleted row can't come back.
+// Changelog is a Source whose log contains every cell, if it is read from its beginning: each change in order, or at
+// least the newest row. A fill reads the log in order and scans nothing. A scan at the same time as the reading would
+// deliver older changes after newer ones, which is harmless only if a deleted row can't come back.
 type Changelog interface {
 	Source
 
@@ -74,9 +74,9 @@ type Reader interface {
 	// called again with the same order, its result also says how far the log has been read since.
 	Position(order int64) Position
 
-	// File is the number of the latest file of the source's log from which the reader has delivered rows, or which
-	// existed when it read rows from tables. It never falls. Later positions name the file, so that a later start can
-	// tell whether the log is still the same. 0: the log has no files.
+	// File is the number of the latest file of the source's log that the reader has reached: it delivered rows from the
+	// file, or it read rows from tables while the file existed. The number never falls. Later positions name the file,
+	// so that a later start can tell whether the log is still the same. 0: the log has no files.
 	File() int64
 
 	// Locate formats an Order for people, as FILE:POS.
@@ -92,15 +92,17 @@ type Reader interface {
 	Newest(ctx context.Context, cells []Cell, bytes int64) (rows []*Row, asOf int64, err error)
 
 	// Scan reads the next rows of a table, usually in the order of its Table.Offset. after is the Next of the previous
-	// chunk ("" at the start). Scan reads only cells of the given columns, or all cells if columns is empty. A scan
-	// may use a different order throughout, and may leave out rows that are not the newest of their cells.
+	// chunk ("" at the start). columns are values of the column role: Scan reads only cells with one of them, or all
+	// cells if columns is empty. A scan may use a different order throughout, and may leave out rows that are not the
+	// newest of their cells.
 	Scan(ctx context.Context, table string, columns []string, after string, limit ScanLimit) (Chunk, error)
 
 	// Includes reports whether p includes every transaction that fence names: a GTID set, or FILE:POS.
 	Includes(ctx context.Context, p Position, fence string) (bool, error)
 
-	// Cells returns the next cells of which a table has rows, in the order of their keys, a page at a time (see
-	// Target.Outdated). It returns only cells of the given column values; all, if columns is empty.
+	// Cells lists the cells of which a table has rows, in the order of their keys, a page at a time (see
+	// Target.Outdated). columns are values of the column role: Cells lists only cells with one of them, or all cells if
+	// columns is empty.
 	Cells(ctx context.Context, table string, columns []string, after string,
 		limit int) (cells []Cell, next string, err error)
 
@@ -113,7 +115,8 @@ type Reader interface {
 	// every delivered Reference.
 	Referring(ctx context.Context, refs []Reference, after string, limit int) (cells []Cell, next string, err error)
 
-	// MixesSpellings reports whether a table has several rows per cell, and its server treats different keys as equal.
+	// MixesSpellings reports whether a cell of the table may have several rows, with different variants of its key (see
+	// Spellings).
 	MixesSpellings(table string) bool
 
 	// Spellings finds those of the given keys that the source also stores under a different variant, such as "ABC" for
@@ -140,8 +143,8 @@ type ScanLimit struct {
 type Chunk struct {
 	Rows   []*Row
 	Passed int // the number of rows that the step passed: those returned and those left out
-	// Total is the approximate number of rows that the whole scan will pass, if it reads only some column values. 0: all
-	// rows of the table, or unknown.
+	// Total is the approximate number of rows that the whole scan will pass, if it reads only some values of the column
+	// role. 0: the scan passes all rows of the table, or the number is unknown.
 	Total     int64
 	Low, High int64
 	Next      string // where the next chunk continues; opaque

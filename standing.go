@@ -157,8 +157,8 @@ func (s Standing) Least(o Standing) Standing {
 	return least
 }
 
-// farther combines the progress of two replicators on one fill: for each table the greater one; nil if either
-// replicator has finished the fill.
+// farther combines the progress of two replicators on one fill. It returns the greater progress of each table, or nil
+// if either replicator has finished the fill.
 func farther(a, b map[string]Progress) map[string]Progress {
 	if a == nil || b == nil {
 		return nil

@@ -13,8 +13,8 @@ const (
 	StateFilling    = "filling"
 	StateRebuilding = "rebuilding"
 	StatePaused     = "paused"
-	StateRetrying   = "retrying"   // a temporary error: tried again soon
-	StateFailed     = "failed"     // an operator must act; tried again every 30 s
+	StateRetrying   = "retrying"   // a temporary error: tried again within 30 s
+	StateFailed     = "failed"     // an operator must act; also tried again, after at most 30 s
 	StateStandby    = "standby"    // another process maintains the view; this one waits to take over
 	StateMember     = "member"     // another member of the consumer group maintains the view for this partition
 	StateUnassigned = "unassigned" // no member of the consumer group maintains the view for this partition

@@ -51,7 +51,7 @@ type Layouts interface {
 }
 
 // DeadLetters keeps rows that could not be decoded or written, one for each view, source and cell. Each source has its
-// own letter, because two shards may have a row of one key while its entity moves from one to the other.
+// own letter, because two shards may both have a row of one cell while its entity moves from one shard to the other.
 type DeadLetters interface {
 	// Bury durably records dead letters. A letter replaces an older letter of the same view, source and cell.
 	Bury(ctx context.Context, letters []DeadLetter) error
@@ -68,7 +68,7 @@ type DeadLetters interface {
 	RaiseKnown(ctx context.Context, view, source string, cell Cell, number int64) error
 
 	// List yields the dead letters of a view ("": of all views), oldest first. It holds one letter at a time, because
-	// each may take megabytes. Letters that change during the list may be missing or included. The first error ends the
+	// each may take megabytes. Letters that change while List runs may be missing or included. The first error ends the
 	// list. The caller may use the store between two letters.
 	List(ctx context.Context, view string) iter.Seq2[DeadLetter, error]
 

@@ -101,7 +101,7 @@ const (
 
 // list reads n values. If n is indefinite, the list ends with a break.
 func (r *reader) list(n uint64, depth int) (any, error) {
-	r.wanted = nil // only the body's own map has wanted members
+	r.wanted = nil // members are selected only in the body's own map, not in maps inside a list
 	list := []any{}
 	if !r.skips && n != indefinite {
 		list = make([]any, 0, min(n, firstList))
@@ -157,7 +157,7 @@ func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
 		}
 		i := w.names.find([]byte(name))
 		if r.skips = i < 0; r.skips {
-			r.left++ // r.next counted the name, which is not kept
+			r.left++ // undoes the count of the name, because an unwanted member's name is not kept
 		}
 		v, err := r.next(depth + 1)
 		r.skips = false

@@ -67,7 +67,7 @@ func (r *reader) argument(major, info byte) (uint64, error) {
 	case info <= 27:
 		n, err := r.uint(1 << (info - 24))
 		if err == nil && n == indefinite && major >= 2 {
-			err = errShort // no length is this large
+			err = errShort // this number stands for an indefinite length here; no body is that long
 		}
 		return n, err
 	case info == 31 && major >= 2 && major <= 5:

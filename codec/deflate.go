@@ -66,7 +66,8 @@ type stream struct {
 	body     bytes.Reader
 }
 
-// readBounded appends all of r to dst, up to MaxSize. If dst is a full buffer for small bodies, it returns errLarge.
+// readBounded appends all of r to dst, up to MaxSize. If the result doesn't fit into the buffers for small bodies, and
+// dst is such a buffer, it returns errLarge.
 func readBounded(dst []byte, r io.Reader) ([]byte, error) {
 	for {
 		// The buffer grows to at most MaxSize plus one byte. The extra byte shows that the body exceeds the limit, so a

@@ -14,14 +14,14 @@ import (
 type space [2][]byte
 
 const (
-	maxSmall = 512 << 10 // the size limit of a small space's buffers
-	minLarge = 2 << 20   // the initial size of a large space's buffers
+	maxSmall = 512 << 10 // the size limit of the buffers for small bodies
+	minLarge = 2 << 20   // the initial size of the buffers for large bodies
 
-	// keepLarge is how long an unused large space is kept.
+	// keepLarge is how long unused buffers for large bodies are kept.
 	keepLarge = 10 * time.Second
 )
 
-// errLarge means that a body needs a large space.
+// errLarge means that the decompressed body doesn't fit into the buffers for small bodies.
 var errLarge = errors.New("the body is large when it is decompressed")
 
 // grown returns the size of the buffer that replaces a full one: at most MaxSize plus one byte. The extra byte shows
@@ -55,7 +55,7 @@ func (l *largeSpace) get() *space {
 	return s
 }
 
-// put releases the space. A timer drops it if it is not used again.
+// put ends the use of the space. A timer frees its memory unless it is used again within keepLarge.
 func (l *largeSpace) put(s *space) {
 	l.mu.Lock()
 	l.kept = s

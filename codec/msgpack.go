@@ -66,7 +66,7 @@ func (r *reader) msgpackNumber(c byte) (any, error) {
 
 // sized reads a length of 1, 2 or 4 bytes, and then a value of this length.
 func (r *reader) sized(c byte, depth int) (any, error) {
-	first := byte(0xdc - 1) // array: only lengths of 2 and 4 bytes
+	first := byte(0xdc - 1) // array: code 0xdc has a 2-byte length, 0xdd a 4-byte length, and no code a 1-byte length
 	switch {
 	case c <= 0xc6:
 		first = 0xc4 // bin

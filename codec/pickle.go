@@ -22,8 +22,9 @@ import (
 // 2's str and Python 3's bytes become text if they look like text (see textOrBytes), because Python 2 programs often
 // write text as str.
 
-// unpickler is the stack machine. Its stack holds the package's values and the types below. resolver turns these into
-// final values at the end, because a pickle may put a list or dictionary into another one and change it afterwards.
+// unpickler is the stack machine. Its stack holds values as Codec decodes them, and the py types below, such as pyDict.
+// The resolver converts these types at the end, because a pickle may put a list or dictionary into another one and
+// change it afterwards.
 type unpickler struct {
 	data  []byte
 	pos   int
@@ -45,10 +46,10 @@ type (
 
 var errPickleStack = errors.New("the pickle takes a value that is not on its stack")
 
-// maxSteps limits the steps of running a pickle. It is higher than MaxValues, because Python stores most values that it
-// writes, and each store is a step. The result has limits of its own: a pickle can put one list many times into other
-// lists, and do the same with those lists. So MaxValues limits the values after this expansion, and MaxSize limits
-// their bytes. Without these limits, a pickle of 55 KiB could repeat one text until a sink writes 300 MiB.
+// maxSteps limits the steps of running a pickle. It is higher than MaxValues, because Python also stores most values in
+// the pickle's memo, and each store is a step. The result has limits of its own: a pickle can put one list many times
+// into other lists, and do the same with those lists. So MaxValues limits the values after this expansion, and MaxSize
+// limits their bytes. Without these limits, a pickle of 55 KiB could repeat one text until a sink writes 300 MiB.
 const maxSteps = 3 * MaxValues
 
 func decodePickle(body []byte, w *wanted) (any, error) {
@@ -312,7 +313,7 @@ func (u *unpickler) extendList(items []any, err error) error {
 	switch list := v.(type) {
 	case *pyList:
 		list.items = append(list.items, items...)
-	case *pyObject: // an object of a list class
+	case *pyObject: // an object of a class that extends list; its elements are ignored
 	default:
 		err = errPickleStack
 	}
@@ -330,14 +331,15 @@ func (u *unpickler) extendDict(items []any, err error) error {
 	switch dict := v.(type) {
 	case *pyDict:
 		dict.items = append(dict.items, items...)
-	case *pyObject: // an object of a dictionary class
+	case *pyObject: // an object of a class that extends dict; its members are ignored
 	default:
 		err = errPickleStack
 	}
 	return err
 }
 
-// resolver makes values final. It copies a value that the pickle uses several times, and counts every copy.
+// resolver converts the result of the unpickler to the values that Codec decodes. It copies a value that the pickle
+// uses several times, and counts every copy.
 type resolver struct {
 	budget int // how many more values may be made
 	bytes  int // how many more bytes may be copied
@@ -418,7 +420,7 @@ func (r *resolver) wanted(v *pyDict, w *wanted) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.budget++ // r.value counted the name, which is not kept
+		r.budget++ // undoes the count of the name, because names are not kept
 		if at := w.names.find([]byte(name)); at >= 0 {
 			if w.values[at], err = r.value(v.items[i+1], 1); err != nil {
 				return nil, err

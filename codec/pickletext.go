@@ -54,8 +54,8 @@ func (u *unpickler) bytes(n int) (any, error) {
 	return pyBytes(b), err
 }
 
-// python3 marks 16 bytes that Python 3 wrote as bytes, because a UUID may happen to look like text. Python 2's str uses
-// other instructions, and stays text if it looks like text.
+// python3 marks 16 bytes that Python 3 wrote as bytes, so that they never become text: they may be a UUID that happens
+// to look like text. Python 2 writes a str with other instructions, and a str becomes text whenever it looks like text.
 func python3(v any, err error) (any, error) {
 	if b, ok := v.(pyBytes); ok && len(b) == 16 {
 		return py16(b), err

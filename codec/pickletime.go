@@ -13,7 +13,8 @@ import (
 // Python's datetime, date and time keep their fields in a few bytes (data in datetimemodule.c). They become the text of
 // isoformat(). A timedelta becomes its number of seconds.
 
-// fields returns an object's bytes. Python 3 writes these bytes as text if it loaded the object from a Python 2 pickle.
+// fields returns the bytes that hold the fields of a datetime, date or time. It returns false if there are not exactly
+// size bytes. Python 3 writes the bytes as text if it loaded the object from a Python 2 pickle.
 func (o *pyObject) fields(size int) ([]byte, bool) {
 	if len(o.arguments) == 0 {
 		return nil, false

@@ -10,7 +10,7 @@ import (
 type scanner struct {
 	jsonscan.Scanner
 	left   int  // how many more values may be created
-	shares bool // decoded texts may share Data's memory, which must not change then
+	shares bool // decoded texts may share Data's memory, so Data must not change afterwards
 }
 
 // kept returns raw, a part of Data, as a string. It copies raw unless texts may share Data's memory.

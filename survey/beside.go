@@ -10,7 +10,8 @@ import (
 // A table may have ordinary columns beside a body. Views show both. If the table itself has an index of such a column,
 // an index view of that column is suggested rather than an index view of a property.
 
-// beside returns the useful columns beside the body: those that have no role and no property of the same name.
+// beside returns the columns beside the body that views can show. It leaves out columns that have a role or may hold
+// bodies, names that views refuse, and columns named like a property.
 func (s *sortOfCell) beside() (all []*Column) {
 	f := s.table
 	for i := range f.Columns {
@@ -30,7 +31,8 @@ func (s *sortOfCell) hasProperty(name string) bool {
 	return slices.ContainsFunc(s.properties, func(p *property) bool { return strings.EqualFold(p.path, name) })
 }
 
-// withBeside returns the columns beside the body, followed by the paths of properties.
+// withBeside returns the paths of the columns beside the body, followed by the paths of properties. It returns nil if
+// properties is empty, and at most mostFields paths.
 func (s *sortOfCell) withBeside(properties []string) (paths []string) {
 	if len(properties) == 0 {
 		return nil
@@ -42,8 +44,9 @@ func (s *sortOfCell) withBeside(properties []string) (paths []string) {
 	return paths[:min(len(paths), mostFields)]
 }
 
-// indexedBeside suggests an index of the column beside the body that users most likely search by. It returns false if a
-// property is more likely, or if the table has no index of such a column.
+// indexedBeside suggests an index of the column beside the body that users most likely search by. The table itself must
+// have an index of that column. It returns false if there is none, or if users more likely search by a property. It
+// also returns false if the table has a column role, or if no body was decoded.
 func (p *plan) indexedBeside(s *sortOfCell, indexes []candidate) (v stanza, ok bool) {
 	var best *Column
 	if s.docs == 0 { // views of this table are written only if bodies were decoded

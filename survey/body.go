@@ -14,11 +14,11 @@ type Codec struct {
 	Decode func(body []byte) (replicator.Object, error)
 }
 
-// bodies describes a column's sampled values.
+// bodies describes a column of bodies: how its sampled values are encoded.
 type bodies struct {
 	column  string
 	codec   string              // the codec of most values; "" if none is known
-	sure    bool                // this codec decodes every value, and no other codec does
+	sure    bool                // the codec is certain: only this one decodes every sampled value
 	reason  string              // how many of the sampled values the codec decodes, in words
 	decoded []replicator.Object // the decoded body of each row; nil if the row's body did not decode
 }

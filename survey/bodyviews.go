@@ -139,7 +139,7 @@ func (p *plan) suggest(s *sortOfCell) {
 	}
 }
 
-// fields returns the paths of the useful first-level properties that satisfy fit.
+// fields returns the paths of up to mostFields first-level properties that fit accepts.
 func (s *sortOfCell) fields(fit func(*property) bool) (paths []string) {
 	for _, p := range s.properties {
 		if s.atTop(p) && fit(p) && len(paths) < mostFields {

@@ -11,7 +11,7 @@ import (
 type ForeignKey struct {
 	Columns []string // columns of the referring table
 	Table   string   // the table that is referred to
-	Refers  []string // columns of Table, in the order of Columns
+	Refers  []string // the columns of Table that Columns refer to, in the order of Columns
 }
 
 // These limit how many joins are proposed for a view.

@@ -75,7 +75,7 @@ func (g *numbered) alike() bool {
 // the stem.
 func (g *numbered) pattern() string { return g.stem + strings.Repeat("?", g.digits) }
 
-// span returns the tables' names for a text, as a range.
+// span describes the tables for a comment: "orders_1 to orders_9".
 func (g *numbered) span() string {
 	return fmt.Sprintf("%s to %s", shown(slices.Min(g.names)), shown(slices.Max(g.names)))
 }
@@ -114,7 +114,7 @@ func (g *numbered) shareKeys(key []string) bool {
 	return false
 }
 
-// fewNumbered keeps only some tables of a large group of numbered tables.
+// fewNumbered keeps at most fewestNumbered tables of each group of numbered tables.
 func fewNumbered(names []string) []string {
 	seen := map[numberedName]int{}
 	return slices.DeleteFunc(names, func(table string) bool {
@@ -147,8 +147,8 @@ func takeTogether(g *numbered, f *followed) (part bool, left string) {
 	return false, left
 }
 
-// source returns the table's name, or what the names of its group of tables begin with. The proposal's comments and
-// names use it.
+// source returns the table's name. If the table stands for a group of tables, source returns the common start of their
+// names. Comments and names in the file use it.
 func (f *followed) source() string {
 	if f.parts != nil {
 		return strings.TrimRight(f.parts.stem, "_-")

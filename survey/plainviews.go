@@ -140,7 +140,8 @@ func (p *plan) countsInRedis(f *followed, base string, by *Column) stanza {
 	return v
 }
 
-// plainFields returns the useful columns that are not in the key.
+// plainFields returns up to mostFields columns that are not in the key. It leaves out names that a configuration
+// refuses, and names that look like secrets.
 func (f *followed) plainFields() (names []string) {
 	for i := range f.Columns {
 		c := &f.Columns[i]
@@ -228,8 +229,8 @@ func (f *followed) likeliest() (best *Column) {
 	return best
 }
 
-// indexable reports whether an index can hold the column's full values. room is the number of bytes that the key
-// leaves.
+// indexable reports whether an index can hold the column's full values. room is the number of bytes that the table's
+// key leaves in the index.
 func (c *Column) indexable(room int64) bool {
 	switch {
 	case c.integer(), c.DataType == "decimal", c.DataType == "uuid", c.DataType == "enum":

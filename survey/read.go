@@ -188,7 +188,7 @@ func (r *reader) read(ctx context.Context, only []string) (*Database, error) {
 		}
 		if err := r.table(ctx, &t, wanted); err != nil {
 			var answer *mysql.MySQLError
-			if !errors.As(err, &answer) { // the connection is gone
+			if !errors.As(err, &answer) { // the server did not answer: the connection is gone
 				return nil, fmt.Errorf("table %s: %w", name, err)
 			}
 			t.Problem = "reading it failed: " + answer.Message
@@ -236,8 +236,8 @@ func (r *reader) choose(ctx context.Context, db *Database, names, only []string)
 	return chosen, nil
 }
 
-// estimates returns the server's estimates of the tables' row counts. If the server needs too long, the result is
-// empty.
+// estimates returns the server's estimates of the tables' row counts. If the server answers with an error, such as a
+// timeout, the result is empty.
 func (r *reader) estimates(ctx context.Context) (map[string]int64, error) {
 	rows := map[string]int64{}
 	err := r.each(ctx, "SELECT table_name, COALESCE(table_rows, 0) FROM information_schema.tables WHERE table_schema = ?",
@@ -276,8 +276,8 @@ func missing(err error, rights string) string {
 	return ""
 }
 
-// prepare limits how long statements may run and wait. It ignores an unknown variable: the other kind of server has
-// another name for it, and the connection's read timeout still applies.
+// prepare limits how long statements may run and wait. It ignores an error that the server answers: MySQL and MariaDB
+// each know only one name of the time limit. If neither works, the connection's read timeout still applies.
 func (r *reader) prepare(ctx context.Context) error {
 	limit := int(queryTimeout / time.Second)
 	for _, set := range []string{

@@ -11,15 +11,15 @@ type roles struct {
 	column  string // the column with the kind of cell; "" if all rows of a key are of one kind
 	version string // the version column; "" if rows are changed in place
 	offset  []string
-	body    *bodies  // the bodies; nil for plain rows
+	body    *bodies  // the body column and its sampled values; nil: plain rows, without a body
 	objects []string // further columns that contain objects
 	valueOf string   // the column of an attribute's value; "" if the rows are not attributes
 	isLog   bool     // the rows never change, and version is the column with the row's number
 	problem string   // why the table can't be followed, and what to do; "" if the table can be followed
 }
 
-// assign finds the roles of a table's columns. One of the unique keys identifies an entity. It also shows whether a row
-// is a version of a cell (key, column, version) or the cell itself.
+// assign finds the roles of a table's columns. In most tables, a unique key shows whether a row is one version of a
+// cell (key, column, version) or the cell itself. Logs and tables of attributes are recognized by other signs.
 func assign(t *Table, stages [][]Codec) roles {
 	var r roles
 	if t.Problem != "" {
@@ -99,7 +99,7 @@ func versionRank(t *Table, name string) int {
 		strings.HasSuffix(lower, "_ts"):
 		return 2
 	case strings.HasSuffix(lower, "id") || c.DataType == "tinyint" || c.DataType == "smallint":
-		return 0 // probably a reference to another table, or a small number such as that of an order's line
+		return 0 // probably a reference to another table, or a small number such as a line number in an order
 	}
 	return 1
 }
@@ -132,7 +132,7 @@ func (r *roles) splitColumn(t *Table, cell []string) {
 		case n > 0:
 			rank++
 		case rank == 1:
-			continue // nothing suggests that the column holds the kind
+			continue // nothing suggests that the column holds the kind of cell
 		}
 		if rank > best {
 			best, found = rank, i

@@ -20,8 +20,8 @@ const (
 	newestRows = 200
 	oldestRows = 50
 	places     = 8         // the number of positions that are sampled between the lowest and the highest key
-	placeRows  = 25        // rows at each of these positions
-	batchRows  = 25        // the rows of one statement
+	placeRows  = 25        // the rows to read at each position between the lowest and the highest key
+	batchRows  = 25        // the rows that one statement reads
 	maxBody    = 256 << 10 // longer bodies are not read
 	maxBytes   = 4 << 20   // the size of one table's sample, which the last batch may exceed
 	maxTotal   = 128 << 20 // the size of all samples; after that, each further table gets one batch
@@ -52,7 +52,7 @@ func (r *reader) sample(ctx context.Context, t *Table) error {
 	return err
 }
 
-// all reads the newest rows first, because they show what the application writes now.
+// all reads the whole sample, the newest rows first, because they show what the application writes now.
 func (s *sampler) all(ctx context.Context) error {
 	if err := s.read(ctx, part{direction: " DESC", rows: newestRows}); err != nil {
 		return err

@@ -8,14 +8,14 @@ import (
 // Some common kinds of tables can't be recognized by a unique key. In a log, each row is a version, and the number of
 // the row is its version. In a table of attributes, each row is the value of one attribute of an entity.
 
-// entityNames lists common names of an event's entity.
+// entityNames lists common names of the column that identifies an event's entity.
 var entityNames = []string{"entity_id", "entity_uuid", "entity", "entity_key", "aggregate_id",
 	"aggregateid", "aggregate_uuid",
 	"aggregate", "stream_id", "stream", "stream_name", "object_id", "item_id", "auditable_id",
 	"trackable_id", "subject_id",
 	"record_id", "resource_id", "model_id", "row_id"}
 
-// sortNames lists common names of an event's kind.
+// sortNames lists common names of the column that holds an event's kind.
 var sortNames = []string{"event_type", "type", "event_name", "kind", "event", "name", "topic", "action"}
 
 // logWords are words in the names of tables whose rows never change.
@@ -116,7 +116,7 @@ func subset(of, names []string) bool {
 	return !slices.ContainsFunc(of, func(n string) bool { return !has(names, n) })
 }
 
-// attributeNames and valueNames list common names of an attribute and its value.
+// attributeNames and valueNames list common names of the columns that hold an attribute and its value.
 var (
 	attributeNames = []string{"attribute_id", "attribute", "attribute_name", "attribute_code",
 		"attr", "attr_id", "attr_name",

@@ -10,8 +10,8 @@ import (
 type plan struct {
 	db     *Database
 	alike  map[string]*numbered // the group of each numbered table, by table name
-	tables []*followed          // the tables that can be followed
-	left   []string             // notes on the other tables
+	tables []*followed          // the tables that the configuration follows
+	left   []string             // notes on tables that the configuration does not follow
 	taken  map[string]bool
 	given  map[string]bool // existing tables of the source in which suggested views will be kept
 	live   map[string]int  // the number of enabled views, by sink
@@ -29,7 +29,7 @@ type followed struct {
 
 // sortOfCell is one kind of cell: the only kind of a table, or the cells with one value of the column role.
 type sortOfCell struct {
-	from       string // the cells' name in a view's from: TABLE or TABLE.VALUE
+	from       string // what a view's `from` setting names the cells: TABLE or TABLE.VALUE
 	base       string // the start of the names of the suggested views
 	table      *followed
 	docs       int // how many bodies were decoded
@@ -120,7 +120,7 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 			p.suggestForRows(f)
 		}
 	}
-	for _, f := range all { // a table that a view may be kept in is not a source
+	for _, f := range all { // a table in which a suggested view will be kept is not followed
 		if f != nil && !p.given[f.Table.Name] {
 			p.tables = append(p.tables, f)
 		}
@@ -163,7 +163,7 @@ func (p *plan) follow(t *Table, stages [][]Codec) (f *followed, left string) {
 	return f, left
 }
 
-// tableName returns the name of a table in the configuration.
+// tableName returns the name that the configuration uses for a table of the source.
 func (p *plan) tableName(table string) string {
 	name := table
 	if badName(name) {
@@ -213,8 +213,8 @@ func (p *plan) table(name string) *Table {
 	return nil
 }
 
-// free returns a name for a view in MySQL and for the view's own table. It also returns an existing table of that name
-// if the table fits and the view may use it: the table is empty, or the program already keeps this view in it.
+// free returns a name for a view in MySQL, which is also the name of the view's table. If a table of that name exists
+// already, free returns it, too. Such a table is empty or already keeps this view, and fits accepts it.
 func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 	for n := 1; ; n++ {
 		candidate := name

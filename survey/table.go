@@ -43,7 +43,7 @@ type Table struct {
 	Foreign []ForeignKey
 
 	firstIndex string     // the index name of Unique[0]
-	indexed    [][]string // the first columns of indexes that are not unique
+	indexed    [][]string // for each index that is not unique, its first column
 
 	// Rows is the number of sampled rows. Values holds a column's values in the order of the rows, nil for NULL. It has
 	// only columns whose content helps to find their role, or that were requested. TooLong counts a column's bodies

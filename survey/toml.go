@@ -123,8 +123,8 @@ type DSN struct {
 
 // HidePassword replaces the password in a DSN (in go-sql-driver's form) by the named environment variable.
 func HidePassword(dsn, variable string) DSN {
-	// This follows the driver: the database comes after the last slash, the address after the last @ before it, the
-	// password after the first colon.
+	// As in the driver, the database comes after the last slash, the address after the last @ before that slash, and
+	// the password after the first colon.
 	slash := strings.LastIndexByte(dsn, '/')
 	at := strings.LastIndexByte(dsn[:max(slash, 0)], '@')
 	colon := strings.IndexByte(dsn[:max(at, 0)], ':')

@@ -148,7 +148,7 @@ func (t *text) table(f *followed) {
 	t.body(f)
 }
 
-// log explains what views of a log contain.
+// log explains what views of a log contain. A log is a table whose rows never change.
 func (t *text) log(f *followed) {
 	of := shownList(f.key)
 	if f.column != "" {

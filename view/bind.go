@@ -11,8 +11,8 @@ import (
 type binder struct {
 	table   *replicator.Table
 	names   []string // the properties of the body that the paths need
-	columns []string // the needed columns that are not part of the cell
-	needed  []string // the columns that the table must have; rows may lack the others
+	columns []string // the columns that the paths need, except those that the cell contains
+	needed  []string // those of columns that the table must have; the others are optional
 	merged  bool     // the view has several tables, so an unknown column may belong to another table
 
 	tables []replicator.Table // tables that joins may name

@@ -37,11 +37,11 @@ type plan struct {
 	names   []string
 	columns []string
 	joins   []*joinPlan
-	fields  int // total number of fields in one entry of each view
+	fields  int // the number of fields in one entry, added up over the views
 }
 
 type feed struct {
-	view   int // index of the view in the pipeline
+	view   int // index of the view in the views that Compile got
 	name   string
 	where  *expression
 	fields []leaf
@@ -258,7 +258,7 @@ func compilePlan(views []*replicator.View, t *replicator.Table, tables []replica
 	return p, p.finish(b, slices.ContainsFunc(p.feeds, func(f *feed) bool { return f.whole }), codecs)
 }
 
-// finish takes over the names that the binder collected, and creates the decoders.
+// finish copies the names that the binder collected into the plan, and creates the decoders.
 func (p *plan) finish(b *binder, whole bool, codecs Codecs) (err error) {
 	t := b.table
 	p.names, p.columns = b.names, b.columns

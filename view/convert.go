@@ -79,7 +79,7 @@ func fromExpr(v any) (any, error) {
 	return fromReflected(reflect.ValueOf(v))
 }
 
-// fromReflected converts the other types of lists and maps that functions of expr return, such as []string or
+// fromReflected converts lists and maps of any Go type, because functions of expr also return types such as []string or
 // map[any][]any.
 func fromReflected(v reflect.Value) (any, error) {
 	var err error

@@ -19,7 +19,7 @@ var _ replicator.Evaluator = (*Evaluator)(nil)
 
 type tablePlans struct {
 	columns map[string]*plan // plans for the values of the column role that views name
-	others  *plan            // the plan for all other values
+	others  *plan            // the plan for all other values of the column role
 }
 
 // maxEntries limits the entries that one cell can have in one view.

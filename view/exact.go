@@ -93,7 +93,7 @@ type operator struct {
 	ints    func(a, b int) (result int, ok bool) // ok is false if the result does not fit into int64
 	decimal func(a, b decimal.Decimal) decimal.Decimal
 	compare func(order int) bool // set only for comparisons, which leave ints and decimal nil
-	others  func(a, b any) any   // expr's own operator, where the functions above don't apply
+	others  func(a, b any) any   // expr's own operator, for operands that ints, decimal and compare don't accept
 }
 
 var operators = map[string]operator{
@@ -162,7 +162,8 @@ func numbers(a, b any) (x, y decimal.Decimal, ok bool) {
 	return x, y, okA && okB
 }
 
-// divided returns a / b. It divides floats, unless a or b is an exact.
+// divided returns a / b. If a or b is an exact, it divides decimals, to 30 digits after the point. Otherwise it divides
+// floats, as expr does.
 func divided(a, b any) (any, error) {
 	x, y, ok := numbers(a, b)
 	if !ok || !isExact(a) && !isExact(b) {

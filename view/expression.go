@@ -218,8 +218,8 @@ func discreet(err error) error {
 func nameOf(_ map[string]any, name string) any  { return name }
 func valueOf(m map[string]any, name string) any { return m[name] }
 
-// ofObject returns an expression function that takes an object. The function calls of for each member, and returns a
-// list of the results in the order of the members' names.
+// ofObject returns an expression function that takes an object. The function returns a list: of(object, name) for each
+// member of the object, in the order of the names.
 func ofObject(function string, of func(m map[string]any, name string) any) func(args ...any) (any, error) {
 	return func(args ...any) (any, error) {
 		m, ok := args[0].(map[string]any)

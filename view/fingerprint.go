@@ -53,8 +53,8 @@ type joinDefinition struct {
 	Limit  int                `json:"limit,omitempty"`
 }
 
-// fingerprintFormat must change if a new version of the program gives a view with an unchanged definition other
-// contents.
+// fingerprintFormat must change if a new version of replicator makes different contents for a view whose definition is
+// unchanged.
 const fingerprintFormat = 1
 
 // Fingerprint returns a hash of what determines the view's content: its definition, without OnChange, and the roles of

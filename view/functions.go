@@ -109,7 +109,7 @@ func uuidOf(b []byte, binary bool) (any, error) {
 }
 
 // unconverted marks references that are arguments of a byte function, so that a binary value arrives as bytes.
-// Elsewhere in an expression it becomes hexadecimal digits.
+// Elsewhere in an expression, a binary value becomes hexadecimal digits.
 func (r *rewriter) unconverted(n *ast.Node) {
 	call, ok := (*n).(*ast.CallNode)
 	if !ok {

@@ -18,7 +18,7 @@ type joinPlan struct {
 	many     bool
 	where    *expression // selects joined rows; nil: every row
 	fields   []leaf      // fields of a joined row's object; empty: the whole row
-	names    []string    // names of fields, in the same order
+	names    []string    // names[i] is the name of fields[i]
 	limit    int         // maximum number of rows that are used; 0: all
 	whole    bool        // a path needs the whole joined row
 
@@ -142,7 +142,7 @@ func (j *joinPlan) checkSteps(steps []step) error {
 	return nil
 }
 
-// wantWhole records that the whole row is needed, unless the join names its fields.
+// wantWhole records that the whole joined row is needed. It does nothing if the join names its fields.
 func (j *joinPlan) wantWhole() {
 	if len(j.fields) > 0 || j.whole {
 		return
@@ -250,7 +250,8 @@ func (s *scope) joinedRow(p *joinPlan, row *replicator.Row) (bool, error) {
 	return ok, err
 }
 
-// startJoined returns the value that a ref into a join starts with.
+// startJoined returns the value that a compiled path into a join starts with: the list of rows, a joined row, or a
+// value of a joined row.
 func (s *scope) startJoined(r *ref) (any, error) {
 	j, p := s.join(r.join-1), s.plan.joins[r.join-1]
 	switch {

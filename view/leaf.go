@@ -14,7 +14,7 @@ type leaf struct {
 	list bool        // the path has [], and the value is a list of everything that the path finds
 
 	loop int    // index of the loop whose element contains the value; -1: none
-	step []step // the steps from the loop's element to the value
+	step []step // the steps to the value from that loop's element; nil if loop is -1
 }
 
 // loop is a list whose elements each make an entry. Paths through the same list share a loop, so that their values stay
@@ -22,9 +22,9 @@ type leaf struct {
 type loop struct {
 	text   string
 	parent int         // index of the loop whose element contains the list; -1: none
-	ref    ref         // the list, if parent is -1 and expr is nil
-	expr   *expression // returns the list, if parent is -1
-	step   []step      // the steps from the parent's element to the list
+	ref    ref         // the list's path, if the list is in no loop's element and expr is nil
+	expr   *expression // computes the list; nil: a path leads to it
+	step   []step      // the steps to the list from the element of the loop parent; unused if parent is -1
 }
 
 // value returns a leaf's value, or nil if it is missing or null.
@@ -61,7 +61,7 @@ func (s *scope) all(r *ref) (any, error) {
 	return list, nil
 }
 
-// elements returns the elements of a loop that has no parent.
+// elements returns the elements of a loop's list. It is only for a list that is not inside another loop's element.
 func (s *scope) elements(l *loop) ([]any, error) {
 	var v any
 	var err error
@@ -110,7 +110,7 @@ func (c *leafCompiler) compile(text string) (leaf, error) {
 	return c.path(p)
 }
 
-// path compiles a path. If the view makes an entry for each element, each [] becomes a loop.
+// path compiles a path. If the view makes an entry for each element of a list, each [] in the path becomes a loop.
 func (c *leafCompiler) path(p path) (leaf, error) {
 	r, err := c.resolve(p)
 	if err != nil {
@@ -140,7 +140,8 @@ func (c *leafCompiler) path(p path) (leaf, error) {
 	return l, nil
 }
 
-// loop returns the index of a loop, and adds the loop if it is new. A parent always comes before its children.
+// loop returns the index of a loop, and adds the loop if it is new. A loop over a nested list comes after the loop over
+// the outer list.
 func (c *leafCompiler) loop(id string, l loop) int {
 	if i, ok := c.ids[id]; ok {
 		return i

@@ -62,7 +62,7 @@ func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok
 }
 
 // Makes reports whether the view's key template can make name, even if its last value contains a ":". It is for names
-// that this program itself wrote, not the application. It returns false for a template that starts with a value.
+// that replicator wrote, and not the application. It returns false for a template that starts with a value.
 func (a *Names) Makes(v *replicator.View, name string) bool {
 	own := a.views[v.Name]
 	if own == nil || len(own.template.parts) > 0 && own.template.parts[0].text == "" {

@@ -35,7 +35,7 @@ type ref struct {
 	join int // 1 + the index of the join that the path leads into; 0: the cell's own row
 	root root
 	step []step
-	each bool // the path ends at a list, and a loop uses the list's elements
+	each bool // the path leads to the list of a loop
 }
 
 // scope is the state of one row's evaluation. Scopes are reused. After the evaluation, only the contributions may still
@@ -55,13 +55,13 @@ type scope struct {
 	isRead  []bool
 	env     map[string]any // the variables of an expression
 	machine vm.VM
-	joined  []joined // the states of the plan's joins, in the same order
+	joined  []joined // the state of each of the plan's joins
 
-	lists    [][]any // the elements of each loop of the current view; not set for a list inside another loop's element
-	bound    []any   // the current element of each loop
-	identity []byte  // the identity of the current entry
-	text     []byte  // the current key
-	shown    []byte  // a value of the key, before it is percent-encoded
+	lists    [][]any // by loop of the current view: the elements of its list; unset for nested loops, which use bound
+	bound    []any   // by loop of the current view: its current element
+	identity []byte  // buffer for bytes that identify an entry, to find equal entries
+	text     []byte  // buffer for a key or member
+	shown    []byte  // buffer for a value of the key, before it is percent-encoded
 }
 
 // reset prepares the scope for a row. It decodes the row's body once for all views.
@@ -132,7 +132,7 @@ func (s *scope) decode() error {
 	return nil
 }
 
-// lookup returns the value of a ref without [], or nil if the value is missing or null.
+// lookup returns the value that a compiled path without [] leads to, or nil if the value is missing or null.
 func (s *scope) lookup(r *ref) (any, error) {
 	v, err := s.start(r)
 	if err != nil || len(r.step) == 0 {
@@ -141,7 +141,7 @@ func (s *scope) lookup(r *ref) (any, error) {
 	return walk(v, r.step), nil
 }
 
-// start returns the value that a ref starts with.
+// start returns the value that a compiled path starts with, before its steps.
 func (s *scope) start(r *ref) (any, error) {
 	if r.join > 0 {
 		return s.startJoined(r)
@@ -149,7 +149,8 @@ func (s *scope) start(r *ref) (any, error) {
 	return s.begin(r)
 }
 
-// begin returns the value that a ref into the scope's own row starts with. start also handles refs into joined rows.
+// begin returns the value that a compiled path starts with, if it leads into the scope's own row. start also handles
+// paths into joins.
 func (s *scope) begin(r *ref) (any, error) {
 	switch r.root.kind {
 	case rootMember:

@@ -13,14 +13,13 @@ import (
 )
 
 // template makes a key from values: "user:{row_key}". Different values give different keys. In every value but the
-// last, '%' and the first suitable byte of the following text are percent-encoded, so that the end of a value is
-// certain.
+// last, '%' and one byte of the text after the value are percent-encoded. So it is certain where the value ends.
 type template struct {
 	parts []part
 	tail  string // the text after the last value
 }
 
-// part is a piece of text and the value after it.
+// part is a piece of a template: some text, and the value that follows it.
 type part struct {
 	text   string
 	path   path
@@ -115,7 +114,7 @@ func (s *scope) render(t *template) (key string, ok bool, err error) {
 	return string(b), true, nil
 }
 
-// show appends a value in the form of the part.
+// show appends a value in the format that the template asks for (p.form).
 func (p *part) show(dst []byte, v any) ([]byte, error) {
 	if !scalar(v) {
 		return dst, fmt.Errorf("%s can't be part of a key", sortOf(v))
