@@ -18,7 +18,7 @@ type Difference struct {
 	// "".
 	Name string
 
-	Shards []string // the shards of a sharded sink whose content is wrong; empty: the sink has no shards
+	Shards []string // the shards in which the view is wrong; empty: the sink has no shards
 }
 
 // DifferenceKind says what is wrong.

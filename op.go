@@ -34,8 +34,8 @@ type State struct {
 	AsOf    int64 // AsOf of the last reset; 0 if there was none
 }
 
-// Covers reports whether the state may belong to the same row that the re-read look found. If log positions are the
-// versions, two re-reads of one row have different versions, so the answer is always yes.
+// Covers reports whether the state may belong to the same row that look, a re-read of the cell, found. If log positions
+// are the versions, two re-reads of one row have different versions, so the answer is always yes.
 func (s State) Covers(look Op) bool { return s.Version == look.Version || look.Version == look.AsOf }
 
 // Unseen is the state of a cell of which a sink has no state.

@@ -106,8 +106,8 @@ type Reader interface {
 	Cells(ctx context.Context, table string, columns []string, after string,
 		limit int) (cells []Cell, next string, err error)
 
-	// Siblings returns all cells of the table's rows with the given keys, for every column value and every variant of a
-	// key.
+	// Siblings returns all cells of the table's rows with the given keys, for every value of the column role and every
+	// variant of a key.
 	Siblings(ctx context.Context, table string, keys []Key) ([]Cell, error)
 
 	// Referring returns the cells of the rows that refs concern (see Reference), and perhaps more, in the order of
@@ -120,8 +120,8 @@ type Reader interface {
 	MixesSpellings(table string) bool
 
 	// Spellings finds those of the given keys that the source also stores under a different variant, such as "ABC" for
-	// "abc", which the source treats as equal. For each of them it returns the cells of every column value and variant.
-	// It sees every row that was delivered before.
+	// "abc", which the source treats as equal. For each of them it returns the cells of every value of the column role
+	// and every variant. It sees every row that was delivered before.
 	Spellings(ctx context.Context, table string, keys []Key) ([][]Cell, error)
 
 	// Estimate is the approximate number of rows of a table.

@@ -99,7 +99,7 @@ const (
 	firstMap  = 16
 )
 
-// list reads n values. If n is indefinite, the list ends with a break.
+// list reads n values. If n is indefinite, the list ends with a break code.
 func (r *reader) list(n uint64, depth int) (any, error) {
 	r.wanted = nil // members are selected only in the body's own map, not in maps inside a list
 	list := []any{}
@@ -120,7 +120,7 @@ func (r *reader) list(n uint64, depth int) (any, error) {
 	}
 }
 
-// dict reads n members. If n is indefinite, the map ends with a break.
+// dict reads n members. If n is indefinite, the map ends with a break code.
 func (r *reader) dict(n uint64, depth int) (any, error) {
 	if r.wanted != nil {
 		w := r.wanted

@@ -16,7 +16,7 @@ import (
 // are ignored. undefined becomes null.
 func decodeCBOR(body []byte, w *wanted) (any, error) { return decodeAll(body, w, cborValue) }
 
-// indefinite stands for the length of a value that ends with a break.
+// indefinite stands for the length of a value that has no length, but ends with a break code.
 const indefinite = math.MaxUint64
 
 const cborBreak = 0xff
@@ -124,7 +124,7 @@ func (r *reader) cborText(n uint64) (any, error) {
 	return string(b), err
 }
 
-// continues reports whether a value of indefinite length continues. If not, it reads the break.
+// continues reports whether a value of indefinite length continues. If not, it reads the break code.
 func (r *reader) continues() (bool, error) {
 	if r.pos == len(r.data) {
 		return false, errShort

@@ -190,8 +190,8 @@ func construct(class pyClass, arguments []any) any {
 	return &pyObject{class: string(class), arguments: arguments}
 }
 
-// dictionary creates a dictionary of the standard library. The arguments are empty, pairs or another dictionary. Before
-// them, a defaultdict has a factory for missing members, which is ignored.
+// dictionary creates a dictionary of the standard library. The arguments are empty, pairs or another dictionary. A
+// defaultdict has one more argument before these: a factory for missing members, which is ignored.
 func dictionary(class string, arguments []any) (any, bool) {
 	if class == "collections.defaultdict" && len(arguments) > 0 {
 		arguments = arguments[1:]

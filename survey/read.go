@@ -123,7 +123,7 @@ func connect(ctx context.Context, dsn, rights string) (r *reader, done func(), e
 	if cfg.ReadTimeout == 0 {
 		cfg.ReadTimeout = 2 * queryTimeout
 	}
-	// Package canal reads the same source with this character set, whatever the DSN says.
+	// Like package canal, use this character set whatever the DSN says.
 	if err := cfg.Apply(mysql.Charset("utf8mb4", "")); err != nil {
 		return nil, nil, ErrDSN
 	}
@@ -202,8 +202,8 @@ func (r *reader) read(ctx context.Context, only []string) (*Database, error) {
 }
 
 // choose chooses the tables to sample: the named tables, or else all tables except the program's own and those of
-// frameworks. If there are too many, it takes the tables with the most rows, and sets Beyond to the number of other
-// tables.
+// frameworks. If there are too many, it takes at most fewestNumbered tables of each numbered group, and of these the
+// tables with the most rows. It sets Beyond to the number of the others.
 func (r *reader) choose(ctx context.Context, db *Database, names, only []string) (map[string]bool, error) {
 	wanted := only
 	if len(only) == 0 {
@@ -230,7 +230,7 @@ func (r *reader) choose(ctx context.Context, db *Database, names, only []string)
 	for _, name := range wanted {
 		chosen[name] = true
 	}
-	for name := range db.Kept { // tables that hold views already are sampled, too, and keep holding them
+	for name := range db.Kept { // tables that hold views are sampled, too, so that they can hold the same views again
 		chosen[name] = chosen[name] || len(only) == 0
 	}
 	return chosen, nil

@@ -158,7 +158,7 @@ func distinct(values [][]byte) []string {
 	return out
 }
 
-// keyNames lists common names of an entity's key, for tables that also number their rows.
+// keyNames lists common names of the column that identifies an entity, for tables that also number their rows.
 var keyNames = []string{"id", "uuid", "guid", "key", "row_key", "entity_id", "entity", "object_id",
 	"external_id", "public_id"}
 

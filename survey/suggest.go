@@ -133,8 +133,8 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 }
 
 // follow finds the roles of a table's columns and suggests views of its bodies. If the table is not followed, f is nil
-// and left gives the reason. left is empty for the program's own tables, for tables that were not requested, and for
-// tables that another table of their numbered group stands for.
+// and left gives the reason. left is empty for the program's own tables, for tables that were not chosen for sampling,
+// and for tables that another table of their numbered group stands for.
 func (p *plan) follow(t *Table, stages [][]Codec) (f *followed, left string) {
 	if ofFramework(t.Name) && !isOwn(t.Name) {
 		return nil, fmt.Sprintf("%s: a framework uses it for itself.", shown(t.Name))

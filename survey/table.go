@@ -52,7 +52,7 @@ type Table struct {
 	Values  map[string][][]byte
 	TooLong map[string]int
 
-	Skipped bool   // the table was not requested, and so not sampled
+	Skipped bool   // the table was not chosen for sampling: it was not requested, for example, or there are too many
 	Problem string // why the table could not be read; "" if it was read
 }
 

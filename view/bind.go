@@ -108,7 +108,7 @@ func (c *leafCompiler) entityTemplate(text, what string) (*template, error) {
 	return t, nil
 }
 
-// keyTemplate compiles the key of a row, hash, JSON or document. The key must be different for each entity.
+// keyTemplate compiles the key of a row, hash, JSON or document view. The key must be different for each entity.
 func (c *leafCompiler) keyTemplate(text string) (*template, error) {
 	t, err := c.entityTemplate(text, "the key")
 	if err != nil {

@@ -214,7 +214,8 @@ func (s *scope) wholeRow() (replicator.Entry, error) {
 	return e, nil
 }
 
-// loop makes the entries for loop i and the loops after it: one entry for each combination of their elements.
+// loop makes one entry for each combination of elements of the view's lists. It goes through the elements of list i,
+// and for each of them through the elements of the lists after it.
 func (s *scope) loop(f *feed, i int, out *output, made *int) error {
 	if i == len(f.loops) {
 		if *made++; *made > maxEntries {

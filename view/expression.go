@@ -39,7 +39,7 @@ type input struct {
 	name     string
 	ref      ref
 	required bool // if this input is missing, the result is missing
-	asIs     bool // bytes are not converted to text
+	asIs     bool // a binary value is passed as bytes, and not as hexadecimal text
 }
 
 // newConfig defines the available functions. A view's entries must depend only on the cell. So newConfig removes or

@@ -23,7 +23,7 @@ type treeRef struct {
 	name    string // the identifier that replaces the reference
 	path    path
 	guarded bool // the expression handles a missing value
-	asIs    bool // bytes are not converted to text
+	asIs    bool // a binary value is passed as bytes, and not as hexadecimal text
 }
 
 // rewriter finds references and replaces them with identifiers. It visits the nodes of the tree from the leaves up, as

@@ -72,7 +72,7 @@ func (a *Names) Makes(v *replicator.View, name string) bool {
 	return fits
 }
 
-// names describes the names of one view.
+// names describes the Redis keys that one view produces.
 type names struct {
 	template *template
 	// keys has, for each table of View.From, the indexes of the template's parts that show the key columns. It is nil
