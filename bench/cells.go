@@ -18,7 +18,7 @@ type workload struct {
 	emailOnly bool // the email is the only property in bodies that views show
 }
 
-// order says in which order entities come, and how their emails sort.
+// order says in which order the cells go through the entities, and how the emails sort.
 type order uint8
 
 const (

@@ -39,7 +39,7 @@ const (
 	lastKey        = "last"
 )
 
-// everyContender returns all contenders. The first is this program, with which the others are compared.
+// everyContender returns all contenders. The first is replicator, with which the others are compared.
 func everyContender(o peersOptions) []contender {
 	return []contender{
 		{name: "replicator", keeps: "hash and index, versions", ours: true,
@@ -76,7 +76,7 @@ func contenders(o peersOptions) []contender {
 const hashFields = "[views.users]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"" + hashPrefix +
 	"{row_key}\"\nfields = [\"id\", \"username\", \"email\", \"phone\", \"password\", \"activate\", \"address\", \"bio\"]\n"
 
-// ours returns a function that configures this program with these views and returns its command.
+// ours returns a function that configures replicator with these views, and returns the command that runs it.
 func ours(views string) func(ctx context.Context, x *contest) (*exec.Cmd, error) {
 	return func(ctx context.Context, x *contest) (*exec.Cmd, error) {
 		if err := x.configure(x.dir, sourceDatabase, "earliest", hashSink(x.sink)+views); err != nil {
@@ -108,7 +108,7 @@ func checkHashes(others ...func(h *hashes, ctx context.Context, w *workload, n i
 	}
 }
 
-// wholeBody returns a body as a hash shows it.
+// wholeBody returns the hash that shows all properties of a cell's body.
 func wholeBody(w *workload, c cell) map[string]string {
 	var body map[string]json.RawMessage
 	if err := json.Unmarshal(w.appendBody(nil, c), &body); err != nil {
@@ -197,7 +197,7 @@ rule:
     value_encoder: json
 `
 
-// transferLua stores each body and an index entry, as this program does, but keeps no versions. It also stores the
+// transferLua stores each body and an index entry, as replicator does, but keeps no versions. It also stores the
 // added_at of the last row, which shows its progress.
 const transferLua = `local json = require("json")
 local ops = require("redisOps")

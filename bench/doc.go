@@ -4,7 +4,7 @@
 //	make bench                              MySQL, a million cells
 //	make bench ARGS='-servers mysql,mariadb-10.11 -json bench.json'
 //	make bench ARGS='-only distinct,growth,latency -cells 1000000 -json bench.json'
-//	go run ./bench peers                    compares this program with others on the same cells: -help lists the flags
+//	go run ./bench peers                    compares replicator with others on the same cells: -help lists the flags
 //	go run ./bench bounds                   the program's memory with large transactions, bodies, backlogs, views, DDL
 //	go run ./bench profile FILE             writes a compiler profile of these loads to FILE (package guide)
 //	make bench ARGS=-quick                  a small smoke run, whose figures mean nothing

@@ -63,7 +63,7 @@ func openHashes(server *servers.Server) (*hashes, error) {
 	return &hashes{server: server, rdb: redis.NewClient(o), want: keptUser}, nil
 }
 
-// keptUser returns the properties of a cell's user that views show, as a hash.
+// keptUser returns the hash that shows the user of a cell.
 func keptUser(w *workload, c cell) map[string]string { return w.user(c).hash() }
 
 func (h *hashes) drop(ctx context.Context) error { return h.rdb.FlushAll(ctx).Err() }

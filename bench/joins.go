@@ -25,7 +25,7 @@ type shop struct {
 const (
 	customerOrders = 10
 	orderItems     = 3
-	manyShare      = 3 // customer 1 has one order in this many
+	manyShare      = 3 // one in this many orders is of customer 1
 	shopColumns    = 9 // how many columns the view has; none contains NULL
 )
 
@@ -171,7 +171,7 @@ func (s *shop) live(set, column string, period int) *live {
 	return v
 }
 
-// latency measures how soon a writer's changes are visible. Then it calls over, if that is not nil.
+// latency measures how soon a writer's changes are visible. Then it calls the function over, if that is not nil.
 func (s *shop) latency(ctx context.Context, stage, what string, v *live, over func(ctx context.Context) error) error {
 	done := s.show.begin(what)
 	took, err := s.measureProgram(ctx, s.dir, []string{"run"}, func(p *program) error {

@@ -28,7 +28,7 @@ type rawWrites struct {
 	how  string
 	// create empties and prepares the sink. drop removes the written values.
 	create, drop func(ctx context.Context) error
-	// write sends one request with the users' values, without reading any.
+	// write sends one request that writes the users' values. It reads nothing from the sink.
 	write func(ctx context.Context, users []user) error
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // liveDatabase is the prefix of the names of the source databases in the latency stage. Each run has its own source
-// database. It is empty at first, so that the program starts fast.
+// database. The database is empty at first, so that the program starts fast.
 const liveDatabase = "live"
 
 // latency runs the program while a writer commits single-row transactions at a steady rate: into an index table, into a

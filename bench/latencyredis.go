@@ -37,7 +37,7 @@ func (h *hashes) sight(v *live) watcher {
 			for {
 				m, err := subscribed.ReceiveMessage(ctx)
 				if err != nil {
-					return // the subscription was closed; lookAnyway finds missed changes
+					return // the subscription has ended; from now on, the reader polls once per lookAnyway
 				}
 				select {
 				case changed <- told{v.now(), strings.TrimPrefix(m.Channel, channel)}:

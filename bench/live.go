@@ -48,9 +48,9 @@ type sight struct {
 	all   chan struct{}   // closed when all cells were seen
 }
 
-// watcher prepares to read a sink, and passes a function look to looks. looks calls look until all cells have been
-// seen. Each call of look waits until it is time to read the sink, and then records the cells that the sink shows. It
-// skips the cells before oldest, the oldest unseen cell.
+// watcher reads a sink. After its preparations, it calls looks with a function look. looks calls look repeatedly, until
+// all cells have been seen. look waits until it is time to read the sink, and then records the cells that the sink
+// shows. It skips the cells before the cell oldest, the oldest that has not been seen.
 type watcher func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error
 
 func newLive(o options, database string) *live {
@@ -71,7 +71,7 @@ func newLive(o options, database string) *live {
 	return v
 }
 
-// look adds a sink to those that run reads.
+// look adds a sink to the sinks that the method run reads.
 func (v *live) look(name string, watch watcher) {
 	v.sights = append(v.sights, &sight{
 		name: name, watch: watch, seen: make([]time.Duration, v.total()),

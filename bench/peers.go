@@ -95,8 +95,8 @@ type turn struct {
 	Load      string  `json:"load"` // the machine's load at the end
 }
 
-// peers runs this program and others in turns on the same server and the same cells. Each reads from the binlog's first
-// byte and writes to an empty Redis.
+// peers runs replicator and other programs in turns, on the same server and the same cells. Each program reads from the
+// binlog's first byte and writes to an empty Redis.
 func peers(ctx context.Context, o peersOptions, compile compiler, out, progress io.Writer) (err error) {
 	show := newScreen(progress)
 	dir, program, remove, err := build(ctx, compile, show)
@@ -174,8 +174,8 @@ func addPeer(ctx context.Context, db *sql.DB) error {
 	})
 }
 
-// turn makes a program do the task once. A failure of another program is a result. A failure of this program is an
-// error.
+// turn makes one program do the task once. If replicator fails, turn returns an error. If another program fails, turn
+// records the failure in got.Failed.
 func (l *lab) turn(ctx context.Context, c contender, t task, round int) (got turn, err error) {
 	at := *l
 	at.dir = filepath.Join(l.dir, fmt.Sprintf("%s-%d", c.name, round))

@@ -75,7 +75,8 @@ func together(ctx context.Context, workers int, f func(ctx context.Context, work
 	return errors.Join(errs...)
 }
 
-// ranges splits total into ranges of this size, and calls f for every workers-th range, beginning with range worker.
+// ranges splits total into ranges of this size. It calls f for every workers-th range, beginning with the range whose
+// number is worker.
 func ranges(worker, workers, total, size int, f func(from, to int) error) error {
 	for from := worker * size; from < total; from += workers * size {
 		if err := f(from, min(from+size, total)); err != nil {

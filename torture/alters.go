@@ -9,7 +9,7 @@ import (
 
 // alterTable alters a watched table several times while the writers write. It adds, removes and moves columns. Columns
 // that views need keep their names and types. The sources' binlogs don't contain column names, and the program can't
-// parse one of the statements, so it must re-read the columns from the server.
+// parse one of the statements, so the program must re-read the columns from the server.
 func alterTable(ctx context.Context, w *world, f Fault) (heal, error) {
 	t := w.plan.hurtTable(f)
 	r := rand.New(rand.NewPCG(f.Arg, 2))
@@ -49,7 +49,7 @@ func (t Table) alters(r *rand.Rand, x string) []string {
 	case 2:
 		return []string{"ADD COLUMN " + x + " INT FIRST, ADD COLUMN " + x + "_ INT AFTER " + name(a),
 			"DROP COLUMN " + x + ", MODIFY " + b + " FIRST, DROP " + x + "_"}
-	case 3: // InnoDB sorts rows by the primary key, whatever the statement says
+	case 3: // this ORDER BY has no effect, because InnoDB sorts rows by the primary key
 		return []string{"ADD COLUMN " + x + " BIGINT FIRST, ORDER BY " + name(a) + ", " + name(b), "DROP COLUMN " + x}
 	case 4:
 		return []string{"ADD INDEX " + x + " (" + t.Key.columns()[0] + ")", "DROP INDEX " + x}

@@ -14,7 +14,7 @@ import (
 
 // failoverFaults replace the source with a different server, which has its own server id, binlog files and positions.
 func failoverFaults() map[string]fault {
-	fits := func(p Plan) bool { return p.Store == "file" } // a store in MySQL is in the source, which is replaced
+	fits := func(p Plan) bool { return p.Store == "file" } // a store in MySQL would be in the replaced server
 	return map[string]fault{
 		failover: {about: "a replica with other binlog file names replaces the source, and later the source returns",
 			fits: fits,
@@ -97,7 +97,7 @@ func (w *world) canFailOver(ctx context.Context) bool {
 // promote makes a replica of the source the new source, and kills the old one. If complete is set, it first waits until
 // the replica has applied all transactions. Writers wait during the switch.
 func (w *world) promote(ctx context.Context, to *servers.Server, complete bool) error {
-	if complete { // the replica applies most transactions while writers still write
+	if complete { // first while the writers still write, so that they wait only for the last transactions
 		if err := catchUp(ctx, to, w.source); err != nil {
 			return err
 		}

@@ -81,8 +81,8 @@ func withFile(p Plan) bool { return p.Store == "file" }
 func (w *world) any(f Fault) View { return w.plan.Views[int(f.Arg)%len(w.plan.Views)] }
 
 // inflict injects the plan's faults and heals them. Before fault i, it heals the earlier faults and waits until
-// each*(i+1) transactions have been written, unless fault i must begin while the previous fault lasts. It calls last
-// before the last fault.
+// each*(i+1) transactions have been written, unless fault i must begin while the previous fault lasts. Before the last
+// fault, it calls the function last.
 func (w *world) inflict(ctx context.Context, each int, last func()) error {
 	known := faults()
 	var open []heal

@@ -21,7 +21,8 @@ var forest = []Table{
 }
 
 // plantForest adds the forest to some plans. It leaves out plans with shards, because rows in different shards can't
-// refer to each other. It also leaves out sinks on MySQL 5.7, where the program can't write a child before its parent.
+// refer to each other. It also leaves out plans whose MySQL sink is on MySQL 5.7, where the program can't write a child
+// before its parent.
 func (p *Plan) plantForest() {
 	p.Forest = p.Topic == nil && p.Shards == 1 && p.Seed%5 < 2 && p.Main != servers.MySQL57 &&
 		slices.Contains(p.sinks(), "main")
@@ -53,7 +54,7 @@ func (v View) more(t Table) []string {
 	return v.joined(t)
 }
 
-// path returns the path in the configuration for a field that View.more returned.
+// path returns the path with which the configuration selects a field. The field is one of those that View.more returns.
 func (t Table) path(field string) string {
 	if t.Refers != "" {
 		return field
@@ -130,8 +131,8 @@ func (w *workload) growIfMissing(ctx context.Context, tx execer, r *rand.Rand, n
 	return w.putInForest(ctx, tx, forest[1], r, n, -1)
 }
 
-// putInForest writes the nth row of t. Its parent is the row of "tree" with the number above. If above is negative, the
-// row has no parent.
+// putInForest writes the nth row of t. The parameter above is the number of the row's parent, which is a row of "tree".
+// If above is negative, the row has no parent.
 func (w *workload) putInForest(ctx context.Context, tx execer, t Table, r *rand.Rand, n, above int) error {
 	var up any
 	if above >= 0 {

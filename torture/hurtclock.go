@@ -109,7 +109,8 @@ func skewedClock(ctx context.Context, root, dir string) (flags []string, err err
 	return []string{"-trimpath", "-overlay", overlay}, err
 }
 
-// replaceOnce replaces old with with, and reports whether text contains old exactly once.
+// replaceOnce replaces the text old by the text in the parameter with. It also reports whether text contains old
+// exactly once.
 func replaceOnce(text, old, with string) (string, bool) {
 	return strings.Replace(text, old, with, 1), strings.Count(text, old) == 1
 }

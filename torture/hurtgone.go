@@ -39,8 +39,8 @@ type gone struct {
 	views   []View
 	deletes *tap   // holds the delete of the highest version
 	inserts *tap   // holds the insert of the middle version
-	after   late   // a second entity; its row is inserted right after the middle version
-	filler  string // a table whose large row separates the last delete from the inserts in the log
+	after   late   // a second entity; its row is inserted right after the first entity's middle version
+	filler  string // a table with a large row, which separates the last delete from the inserts in the binlog
 }
 
 // comeAndGo creates a history of one entity with the versions w < x < v. Writers wait until it returns. Taps
@@ -127,7 +127,8 @@ func (g *gone) readInsert(ctx context.Context) error {
 	if err := g.shows(ctx, g.after.n, fmt.Sprint(g.last)); err != nil {
 		return err
 	}
-	if err := pause.For(ctx, 100*time.Millisecond); err != nil { // x may be applied a little after g.after's row
+	// The program may apply x a little after the row of g.after, although x comes first in the binlog.
+	if err := pause.For(ctx, 100*time.Millisecond); err != nil {
 		return err
 	}
 	for _, v := range g.views {

@@ -53,7 +53,7 @@ type late struct {
 
 	reads  int64 // how many connections of the main program read the binlog
 	others int64 // how many other sinks of the main program contain the entity
-	sawW   *tap  // counts how often the main program received w
+	sawW   *tap  // counts how often the main program received version w
 }
 
 // putLate creates a history of one entity with the versions w < x < v. Links hold requests, answers and binlogs.
@@ -211,8 +211,8 @@ func (l *late) deleteV(ctx context.Context) error {
 	return pause.For(ctx, 30*time.Millisecond) // until the program has handled the delete that the link passed
 }
 
-// look releases the main program's writes to Redis, so that the program re-reads the entity for its Redis view. It
-// holds the answer to the re-read.
+// look releases the main program's writes to Redis, so that the program re-reads the entity for its Redis view. look
+// then holds the source's answer to this re-read.
 func (l *late) look(ctx context.Context) error {
 	found := l.w.links["source"].put(&tap{text: l.body(l.last - 2), free: make(chan struct{})})
 	l.w.links["cache"].letGo()
@@ -256,8 +256,9 @@ func (l *late) arrive(ctx context.Context) error {
 	return written(ctx, l.links[1], l.key, l.links[1])
 }
 
-// written releases everything that held holds, and waits until cache has passed a write of the entity to Redis. Then it
-// waits a moment for Redis to handle the write, because the link doesn't show the result.
+// written releases everything that the second link (held) holds. It waits until the first link (cache) has passed a
+// write of the key to Redis. Then it waits a moment for Redis to handle the write, because the link doesn't show the
+// result.
 func written(ctx context.Context, cache *link, key []byte, held *link) error {
 	named := cache.put(&tap{toServer: true, text: key})
 	held.letGo()
@@ -292,7 +293,7 @@ func (l *late) remove(ctx context.Context) error {
 	return err
 }
 
-// passes waits until the tap's text has passed, or has been held, this many times.
+// passes waits until the tap has seen its text this many times, whether it held the text or not.
 func (t *tap) passes(ctx context.Context, times int64) error {
 	return until(ctx, fmt.Sprintf("%q passes %d times", t.text, times), func() bool { return t.seen.Load() >= times })
 }

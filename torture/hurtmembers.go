@@ -140,7 +140,7 @@ func beginAnew(ctx context.Context, w *world, f Fault) (heal, error) {
 	if w.plan.Store == "mysql" { // the members' states are in MySQL
 		for _, table := range []string{"members_checkpoints", "members_dead_letters"} {
 			if _, err := w.sourceDBs[0].ExecContext(ctx, "DROP TABLE IF EXISTS "+table); err != nil {
-				w.say("%v", err) // if the server is down, checkpoints stay without marks, and on_lost applies
+				w.say("%v", err) // the server is down: checkpoints stay, but the sinks' marks go, so on_lost applies
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func brokerFaults() map[string]fault {
 					err = errors.Join(err, b.Kill())
 				}
 				return func(ctx context.Context) error {
-					for i, b := range w.servers.brokers { // the first broker is the controller of the others
+					for i, b := range w.servers.brokers { // in this order: the first is the controller
 						if err := b.Restart(ctx); err != nil {
 							return fmt.Errorf("broker %d: %w", i+1, err)
 						}

@@ -106,8 +106,9 @@ func (w *world) answers(ctx context.Context) error {
 	return w.running.Ready(ctx, w.at.listen)
 }
 
-// reload makes the program read its configuration again, without one view. It first waits until the program answers:
-// SIGHUP would end a process that has just started and does not handle the signal yet.
+// reload writes the configuration again and makes the program read it. It omits the view whose name is in the parameter
+// without; "": none. It first waits until the program answers: SIGHUP would end a process that has just started and
+// does not handle the signal yet.
 func (w *world) reload(ctx context.Context, without string) error {
 	if err := w.configure(without); err != nil || w.running == nil {
 		return err

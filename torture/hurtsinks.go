@@ -79,8 +79,8 @@ func cutSwap(ctx context.Context, w *world, f Fault) (heal, error) {
 	}
 }
 
-// cacheFailover starts a replica of Redis and detaches it. Healing replaces Redis with the detached server, so the
-// writes since then are lost.
+// cacheFailover starts a replica of Redis and detaches it. Healing replaces Redis with the detached server, which lacks
+// the writes since it was detached.
 func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
 	asked, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

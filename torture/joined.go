@@ -111,7 +111,7 @@ func (w *workload) putGroup(ctx context.Context, tx execer, part, group string, 
 }
 
 // lookAtLabel reads the group that a view shows for an entity, and the label of that group. It records an error if the
-// label went back.
+// label is lower than before.
 func (r *reader) lookAtLabel(ctx context.Context, v View, t Table, entity int) error {
 	shown, err := r.groupAndLabel(ctx, v, t, entity)
 	if err == nil && slices.Contains(keptGroups, shown["grp"]) {

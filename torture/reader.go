@@ -13,8 +13,8 @@ import (
 )
 
 // reader polls the entities that always exist, in every view that shows them. The field n grows with each write, so a
-// lower n is an older state. The reader records an error if n went back or an entity vanished. It reads pairs of views
-// that change together in one statement (together.go).
+// lower n is an older state. The reader records an error if n went back or an entity vanished. Some pairs of views
+// always change together. The reader reads both views of such a pair in one statement (together.go).
 type reader struct {
 	w *world
 
@@ -52,7 +52,8 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// look reads the entities that always exist from one view, and checks each. It ignores a server that does not answer.
+// look reads one view's permanent entities (those below Kept) and checks each. It gives up if the server doesn't
+// answer.
 func (r *reader) look(ctx context.Context, v View) {
 	if v.Where || v.Kind != "row" && v.Kind != "hash" && v.Kind != "document" {
 		return
@@ -72,7 +73,7 @@ func (r *reader) look(ctx context.Context, v View) {
 	}
 }
 
-// judge records an error if an entity has vanished or gone back since it was last seen.
+// judge records an error if a view no longer shows an entity, or shows a lower number for it than before.
 func (r *reader) judge(of string, n int, shows string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

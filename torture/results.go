@@ -132,7 +132,7 @@ func (t *tally) add(r result) {
 	}
 }
 
-// quantile returns the shortest time within which that share of the runs settled.
+// quantile returns the shortest time within which the given share of the runs settled.
 func (t *tally) quantile(share float64) string {
 	if len(t.settled) == 0 {
 		return "–"

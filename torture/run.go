@@ -25,7 +25,7 @@ type Outcome struct {
 	Log       string   // the end of the programs' logs, if something is wrong
 }
 
-// run makes one run. Within patience after the last fault is healed, every view must be right.
+// run makes one run. Every view must have the expected content within patience after the last fault is healed.
 func run(ctx context.Context, f *farm, p Plan, binary string, patience time.Duration,
 	say func(string, ...any)) (o Outcome, err error) {
 	began := time.Now()
@@ -114,7 +114,8 @@ func (w *world) wrote(ctx context.Context, n int64) error {
 	return nil
 }
 
-// settle waits until every view is right, for patience at most. It returns the errors that remain.
+// settle waits until every view has the content that the model computes from the source's rows, for patience at most.
+// It returns the errors that remain.
 func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []string, err error) {
 	for _, p := range w.processes() {
 		if p.running == nil {
@@ -125,7 +126,8 @@ func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []str
 		w.command(ctx, append([]string{"resume"}, w.names()...)...)
 	}
 	if steps, _ := w.reader.found(); w.overtaken && len(steps) == 0 {
-		w.writeSome(ctx, Fault{}) // with changes that the other program missed, this program takes the views back
+		// The first program takes the views back once the source has changes that the second program missed.
+		w.writeSome(ctx, Fault{})
 		patience += takeBack
 	}
 	for end := time.Now().Add(patience); ; {

@@ -80,7 +80,7 @@ func (k keyType) show(values [][]byte) string {
 
 func (k keyType) template() string { return "{" + strings.Join(k.columns(), "}:{") + "}" }
 
-// of returns the nth key, formatted like show.
+// of returns the nth key, in the format of the method show.
 func (k keyType) of(n int) string {
 	var texts [][]byte
 	for _, v := range k.values(n) {
@@ -208,7 +208,7 @@ func assign(columns []string) string {
 	return strings.Join(all, ", ")
 }
 
-// toml returns the whole configuration. It leaves out the view that without names.
+// toml returns the whole configuration. It omits the view whose name is in the parameter without.
 func (p Plan) toml(a addresses, without string) string {
 	own := p.reads(a) + p.process(a) + p.tables()
 	if p.Topic != nil {
@@ -258,7 +258,8 @@ func (p Plan) tables() string {
 	return b.String()
 }
 
-// keeps returns the configuration's sections for the sinks and the views. It leaves out the view that without names.
+// keeps returns the configuration's sections for the sinks and the views. It omits the view whose name is in the
+// parameter without.
 func (p Plan) keeps(a addresses, without string) string {
 	b := &strings.Builder{}
 	for _, s := range p.sinks() {

@@ -107,7 +107,7 @@ func (w *workload) transaction(ctx context.Context, r *rand.Rand, size int) erro
 		return err
 	}
 	defer tx.Rollback()
-	if skew := w.skew.Load(); skew != 0 || w.jumped.Load() { // connections keep the last timestamp that was set
+	if skew := w.skew.Load(); skew != 0 || w.jumped.Load() { // a connection keeps a timestamp until it is set again
 		w.jumped.Store(true)
 		if _, err := tx.ExecContext(ctx, fmt.Sprint("SET timestamp = ", time.Now().Unix()+skew)); err != nil {
 			return err

@@ -32,7 +32,7 @@ type farm struct {
 	elastic string // Elasticsearch's URL; "": no Elasticsearch
 	search  *servers.Server
 	brokers []*servers.Server // the first broker is also the controller; none: no Kafka
-	lives   int               // how many new server ids sources have got; each new id is made from this number
+	lives   int               // how often a source got a new server id; the next id is computed from this number
 }
 
 // cacheArgs are options that make Redis keep acknowledged writes when it is killed. Otherwise the reader would see
@@ -117,7 +117,7 @@ func (f *farm) mend(ctx context.Context) error {
 
 func (f *farm) close() {
 	for _, s := range f.all() {
-		_ = s.Close() // even after an error, the server's directory is removed
+		_ = s.Close() // the error can be ignored: Close removes the directory even if it can't stop the server
 	}
 }
 
@@ -264,8 +264,8 @@ func freshDatabase(ctx context.Context, addr, name, settings string) (*sql.DB, e
 	return sql.Open("mysql", at+name+"?timeout=2s&readTimeout=10s&innodb_lock_wait_timeout=2"+settings)
 }
 
-// configure writes the configuration, without the view that without names. It replaces the file in one step, so a
-// program that is just starting reads either the old or the new one.
+// configure writes the configuration. It omits the view whose name is in the parameter without. It replaces the file in
+// one step, so a program that is just starting reads either the old or the new one.
 func (w *world) configure(without string) error {
 	next := w.program.File() + ".next"
 	if err := os.WriteFile(next, []byte(w.plan.toml(w.at, without)), 0o600); err != nil {
@@ -309,7 +309,7 @@ func (w *world) close() {
 	}
 	for _, s := range append(w.extra, w.replica) {
 		if s != nil {
-			_ = s.Close() // even after an error, the server's directory is removed
+			_ = s.Close() // the error can be ignored: Close removes the directory even if it can't stop the server
 		}
 	}
 }

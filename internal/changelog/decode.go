@@ -13,7 +13,7 @@ import (
 )
 
 // Decoder decodes records. Most records have the same table, column and names of columns as the previous record. The
-// decoded records then share these strings. It is not safe for concurrent use. Its zero value is ready.
+// decoded records then share these strings. A Decoder is not safe for concurrent use. Its zero value is ready.
 type Decoder struct {
 	table, column string
 	names         []string

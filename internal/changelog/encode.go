@@ -126,7 +126,8 @@ func appendRow(b []byte, r *Record) []byte {
 // KeyOf returns the key of a cell's records.
 func KeyOf(cell replicator.Cell) []byte { return AppendKey(make([]byte, 0, 96), cell) }
 
-// AppendKey appends the key of a cell's records. It is canonical and without spaces, so equal cells have equal keys.
+// AppendKey appends the key of a cell's records. The key is canonical and without spaces, so equal cells have equal
+// keys.
 func AppendKey(b []byte, cell replicator.Cell) []byte {
 	b = append(b, `{"table":`...)
 	b = replicator.AppendJSONText(b, cell.Table)

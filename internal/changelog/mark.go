@@ -25,7 +25,7 @@ type Mark struct {
 	// The fields below are only in the marks topic.
 
 	Topic     string  // id of the topic, which changes if the topic is deleted and created again
-	Offsets   []int64 // by partition: offset of the mark that the same transaction wrote to it; nil in the first mark
+	Offsets   []int64 // by partition: where the same transaction wrote a mark to the partition; nil in the first mark
 	Forgotten []int64 // by partition: records before this offset are from a different definition of the view; nil: none
 	Starts    []int64 // by partition: the log's first offset when the view was created; nil: 0
 }

@@ -14,13 +14,13 @@ import (
 	"replicator/internal/kafkaclient"
 )
 
-// silence is how long a read waits for the next record before it fails. The last record before the end always exists,
-// because it is in the active segment, which compaction skips.
+// silence is how long a read waits for the next record before it fails. A read can always reach its end: the last
+// record before the end is in the active segment, which compaction skips.
 const silence = 30 * time.Second
 
-// Read reads committed records of a topic and passes them to each, in batches. In each partition it reads from one
-// offset up to another, which it excludes. It skips offsets before the beginning of the log. A broker that stalls is an
-// error, because an unread record might change a state. So is a transaction that stays open.
+// Read reads committed records of a topic and passes them in batches to the function each. In each partition it reads
+// from one offset up to another, which it excludes. It skips offsets before the beginning of the log. A broker that
+// stalls is an error, because an unread record might change a state. So is a transaction that stays open.
 func Read(
 	ctx context.Context, options []kgo.Opt, topic string, from, to map[int32]int64, each func([]*kgo.Record) error,
 ) error {
@@ -65,7 +65,8 @@ func ReadPast(ctx context.Context, options []kgo.Opt, topic string, partition in
 // bits each (EndTransactionMarker in Kafka's protocol).
 func isCommit(r *kgo.Record) bool { return len(r.Key) >= 4 && binary.BigEndian.Uint16(r.Key[2:]) == 1 }
 
-// read reads all records that an isolation level shows, including control records, and passes them to each in batches.
+// read reads all records that an isolation level shows, including control records. It passes them in batches to the
+// function each.
 func read(ctx context.Context, options []kgo.Opt, isolation kgo.IsolationLevel, topic string, from, to map[int32]int64,
 	each func([]*kgo.Record) error) error {
 	at, left := map[int32]kgo.Offset{}, map[int32]int64{}

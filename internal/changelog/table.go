@@ -95,8 +95,8 @@ func (t *Table) add(source string, r *kgo.Record) error {
 		Offset: r.Offset, Shown: what == opPut || what == opReset, Dead: what == opDead, Value: r.Value}))
 }
 
-// Get calls each once for each key; ok is false if the key has no entry. The entry is valid until each returns. each
-// must not use the table.
+// Get calls the function each once for every key; ok is false if the key has no entry. The entry is valid until the
+// function returns. The function must not use the table.
 func (t *Table) Get(keys [][]byte, each func(i int, e Entry, ok bool)) error {
 	var wrong error
 	err := t.cells.Get(keys, func(i int, stored []byte, ok bool) {
@@ -114,8 +114,9 @@ func (t *Table) Get(keys [][]byte, each func(i int, e Entry, ok bool)) error {
 	return errors.Join(err, wrong)
 }
 
-// Walk calls each for the entries after a key, in key order, until each returns false. If after is nil, Walk begins at
-// the first key. The entry is valid until each returns. each must not use the table.
+// Walk calls the function each for the entries after a key, in key order, until the function returns false. If after is
+// nil, Walk begins at the first key. The entry is valid until the function returns. The function must not use the
+// table.
 func (t *Table) Walk(after []byte, each func(key []byte, e Entry) bool) error {
 	var wrong error
 	err := t.cells.Walk(after, func(key, stored []byte) bool {

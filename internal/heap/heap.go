@@ -17,7 +17,7 @@ const (
 	room    = 72 << 20 // the heap may always grow to this size, unless most allows less
 	least   = 60       // lowest GC percentage, for much memory in use
 	most    = 400      // highest GC percentage, for little memory in use
-	unequal = 10       // smaller changes are not made: setting a percentage stops the program for a moment
+	unequal = 10       // smaller changes of the percentage are skipped: each one stops the program for a moment
 )
 
 // percent returns by how many percent of the memory in use the heap may grow.

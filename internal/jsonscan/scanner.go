@@ -286,7 +286,7 @@ func (s *Scanner) Skip(depth int) error {
 			return s.FailDepth()
 		}
 		s.Pos++
-		closing := c + 2 // '}' and ']' in ASCII
+		closing := c + 2 // in ASCII, '}' is '{' + 2, and ']' is '[' + 2
 		for more := !s.Closes(closing); more; {
 			var err error
 			if c == '{' {
@@ -338,8 +338,8 @@ func (s *Scanner) FailDepth() error {
 	return s.Fail(fmt.Sprintf("the body nests deeper than %d levels", MaxDepth))
 }
 
-// Members calls each for every member of the JSON object in text, in order. value is the JSON of the member's value. It
-// has been checked, and is a slice of text.
+// Members calls the function each for every member of the JSON object in text, in order. The argument value is the JSON
+// of the member's value. It is a part of text, and has been checked.
 func Members(text []byte, each func(name, value []byte) error) error {
 	s := Scanner{Data: text}
 	if s.Space(); s.Peek() != '{' {
@@ -365,7 +365,7 @@ func Members(text []byte, each func(name, value []byte) error) error {
 	return s.End()
 }
 
-// Elements calls each for every element of the JSON array in text, as Members does for members.
+// Elements calls the function each for every element of the JSON array in text, as Members does for members.
 func Elements(text []byte, each func(value []byte) error) error {
 	s := Scanner{Data: text}
 	if s.Space(); s.Peek() != '[' {

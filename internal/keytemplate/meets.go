@@ -70,7 +70,7 @@ func Meet(a, b string) bool {
 		if i == len(p) || j == len(q) || !p[i].bytes.meets(&q[j].bytes) {
 			continue
 		}
-		if !p[i].any { // if both steps match any number of bytes, a common byte moves neither walk on
+		if !p[i].any { // consume a common byte; a step that matches any number of bytes stays the current one
 			next := at + width
 			if !q[j].any {
 				next++

@@ -55,8 +55,8 @@ func Differences(view string, want, got Held) []string {
 	return out
 }
 
-// Watch reads a value repeatedly with look while do runs, and once more after do. judge checks each value. At the first
-// error of look or judge, Watch fails the test. It returns how many values it read.
+// Watch reads a value with the function look, repeatedly while do runs and once more after it. The function judge
+// checks each value. At the first error of look or judge, Watch fails the test. It returns how many values it read.
 func Watch[T any](t testing.TB, look func(context.Context) (T, error), judge func(T) error, do func()) int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -24,8 +24,8 @@ import (
 	"replicator/internal/pause"
 )
 
-// Build builds the program for tests at a path, without the compiler's profile, so that it reuses packages that were
-// compiled for tests. With the flag "-race" it builds as `go test -race` does.
+// Build builds the program for tests and writes it to path. It does not use the profile of package guide, so it can
+// reuse packages that were compiled for tests. With the flag "-race" it builds as `go test -race` does.
 func Build(ctx context.Context, path string, flags ...string) error {
 	switch {
 	case len(flags) == 0:

@@ -112,8 +112,8 @@ type connector struct {
 	driver.Connector
 	setup      []string
 	asks       time.Duration // see Options.Asks
-	generation atomic.Int64  // counts losses, and moves to another server; each ends the use of earlier connections
-	renewals   atomic.Int64  // counts calls of Renew; each ends the use of earlier connections, which were not lost
+	generation atomic.Int64  // rises when a connection is lost or the server changes; older connections are not reused
+	renewals   atomic.Int64  // counts calls of Renew; older connections are not reused, but count as intact
 
 	mu     sync.Mutex
 	lost   []string // the names of the user locks of lost sessions; the server may still run these sessions
@@ -187,7 +187,7 @@ func (k *connector) Close() error {
 	defer cancel()
 	c, err := k.Connect(ctx)
 	if err != nil {
-		return nil // the sessions end by their own timeouts
+		return nil // the server can't be reached; the lost sessions end by their own timeouts
 	}
 	return c.Close()
 }
@@ -343,8 +343,9 @@ func (c *conn) ResetSession(ctx context.Context) error {
 	return c.session.ResetSession(ctx)
 }
 
-// Close implements driver.Conn. A connection that is no longer valid was lost, or was dropped in the middle of an
-// operation, so the server may still run its session.
+// Close implements driver.Conn. If the connection is invalid or of an earlier generation, the server may still run its
+// session: the connection was lost, or was dropped in the middle of an operation. Then Close remembers the session, so
+// that the next new connection ends it.
 func (c *conn) Close() error {
 	if !c.IsValid() || c.generation != c.connector.generation.Load() {
 		c.connector.bury(c)

@@ -22,7 +22,7 @@ type watched struct {
 	net.Conn
 	asks     time.Duration
 	deadline time.Time   // the driver's read deadline
-	works    func() bool // whether the session is at work; nil during the session's set-up, when silence is a loss
+	works    func() bool // whether the session is at work; nil during its set-up: silence then means a loss
 }
 
 // lastAnswer is how long an answer may still be in transit after the server said that the session is idle.
@@ -95,8 +95,8 @@ func (k *connector) dial(ctx context.Context, network, address string) (net.Conn
 // session counts as being at work.
 func unknown() bool { return true }
 
-// works reports whether the session that holds a marker is at work. It also returns true if that can't be found out:
-// the server can't be reached, or a different server, which doesn't have the session, answers at its address.
+// works reports whether the session that holds a marker is at work. It also returns true if it can't find out: the
+// server can't be reached, or a different server, which doesn't have the session, answers at its address.
 func (k *connector) works(marker, server string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()

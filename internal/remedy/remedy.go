@@ -52,7 +52,8 @@ func Quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// completed is an error with a changed text. In has changed its commands, or Named has replaced the placeholder Views.
+// completed is an error with a changed text: File.Err has added "-c FILE" to its commands, or Named has replaced the
+// placeholder Views.
 type completed struct {
 	error
 	text string

@@ -40,7 +40,7 @@ var exact = big.NewInt(1 << 53)
 func (s *Values) varchar(name string) (string, int64) {
 	n := 2 * s.Longest
 	if strings.Contains(strings.ToLower(name), "email") && s.Longest <= 254 {
-		return "VARCHAR(254)", 4 * 254 // RFC 3696, with its errata
+		return "VARCHAR(254)", 4 * 254 // the longest possible email address (RFC 3696 with its errata)
 	}
 	for _, size := range []int{64, 128, 255, 500} {
 		if n <= size {

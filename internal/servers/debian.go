@@ -128,7 +128,7 @@ func (a *privateApt) download(ctx context.Context, sp *spec, main, security, deb
 	if err := os.MkdirAll(filepath.Join(a.dir, "lists", "partial"), 0o755); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
-	// Several kinds of server use the package lists of one Debian suite.
+	// Lock the directory with the lists of a Debian suite, because several kinds of server use the same lists.
 	unlock, err := lockFile(ctx, filepath.Join(a.dir, "lock"), nil)
 	if err != nil {
 		return err

@@ -56,8 +56,8 @@ func (sp *spec) wantedJava() string {
 	return fmt.Sprintf("Java %d or newer", sp.java)
 }
 
-// installedJava returns the home of this machine's Java with at least this release. If below is not 0, the Java's
-// release must be lower than below. It returns "" if the machine has no such Java.
+// installedJava returns the home of a Java on this machine whose release is at least the parameter release. Unless
+// below is 0, the release is also lower than below. If the machine has no such Java, the result is "".
 func installedJava(release, below int) string {
 	homes := []string{os.Getenv("ES_JAVA_HOME"), os.Getenv("JAVA_HOME")}
 	if program, err := exec.LookPath("java"); err == nil {

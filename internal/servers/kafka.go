@@ -196,7 +196,7 @@ func numberKafka(path string, id int) error {
 	for line := range strings.Lines(string(text)) {
 		switch {
 		case strings.TrimSpace(line) == node:
-			return nil // the broker was started before
+			return nil // the id is already set, because the broker was started before
 		case strings.HasPrefix(line, kafkaNode):
 			line = node + "\n"
 		case strings.HasPrefix(line, "directory.id="):
@@ -220,7 +220,7 @@ func pingKafka(ctx context.Context, s *Server) error {
 		return err
 	}
 	if slices.ContainsFunc(s.opts.Args, func(arg string) bool { return strings.HasPrefix(arg, "listeners=") }) {
-		return nil // the broker may require a password
+		return nil // with such an option, the broker may require a password, so a connection is enough
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.Addr()))
 	if err != nil {

@@ -68,8 +68,8 @@ type spec struct {
 	// prepare writes the files in Dir that the server reads besides its data, and returns the server's environment. It
 	// is called before each start.
 	prepare func(ctx context.Context, s *Server) (env []string, err error)
-	// serving returns the process that serves, if the started program only launches it. It is called once the server
-	// answers.
+	// serving returns the process that serves, if the started program only launches it. It is called as soon as the
+	// server answers.
 	serving func(s *Server) (pid int, err error)
 	// remedy says what to do on a machine that can't run the server.
 	remedy string

@@ -109,7 +109,7 @@ func initialiseMySQL(ctx context.Context, in *installation, data string, args []
 	}
 	command := append(baseArgs(in, filepath.Dir(data)), "--initialize-insecure", "--init-file="+script, "--datadir="+data)
 	if !in.kind.IsOldMySQL() {
-		// A small redo log makes small copies of the directory. Each server enlarges its own log.
+		// With a small redo log, the copies of the directory are small, too. A server enlarges the log of its own copy.
 		command = append(command, "--innodb-redo-log-capacity=8M")
 	}
 	if err := runLogged(ctx, nil, log, in.server(), append(command, args...)...); err != nil {

@@ -12,9 +12,9 @@ import (
 // protocol.
 var sysbench = &spec{suite: "bookworm", packages: []string{"sysbench"}, size: "20 MB"}
 
-// Sysbench prepares a command that runs sysbench against a server. sysbench writes independently of this program.
-// script is the name of one of sysbench's scripts, such as "oltp_write_only". The first call on a machine fetches
-// sysbench from Debian.
+// Sysbench prepares a command that runs sysbench against a server. sysbench writes independently of replicator. The
+// parameter script is the name of one of sysbench's scripts, such as "oltp_write_only". The first call on a machine
+// fetches sysbench from Debian.
 func Sysbench(ctx context.Context, s *Server, database, script string, args ...string) (*exec.Cmd, error) {
 	root, err := tool(ctx, "sysbench", sysbench, func(dir string) error { return wrap(dir, []string{"sysbench"}) })
 	if err != nil {

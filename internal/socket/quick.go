@@ -94,7 +94,7 @@ func (c *conn) failed(op string, errno syscall.Errno) error {
 		Err: os.NewSyscallError(op, errno)}
 }
 
-// transfer is one direction of a connection. Its mutex admits one caller at a time. It allocates no memory.
+// transfer is one direction of a connection. Its mutex admits one caller at a time. Its calls allocate no memory.
 type transfer struct {
 	call, flags uintptr
 	try         func(fd uintptr) bool

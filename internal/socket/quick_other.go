@@ -4,5 +4,6 @@ package socket
 
 import "net"
 
-// Quick returns c. Its reads and writes are only made cheap on Linux.
+// Quick returns c unchanged. The cheaper connection only exists on Linux, for amd64 and arm64, and without the race
+// detector.
 func Quick(c net.Conn) net.Conn { return c }

@@ -77,8 +77,8 @@ func (m *Map) usable() error {
 	return err
 }
 
-// Get calls each with the values of keys; ok is false for a key without a value. The value is valid until each returns.
-// each must not use the map.
+// Get calls the function each with the value of every key; ok is false for a key without a value. The value is valid
+// until the function returns. The function must not use the map.
 func (m *Map) Get(keys [][]byte, each func(i int, value []byte, ok bool)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,8 +112,8 @@ func (m *Map) get(key []byte) (value []byte, ok bool, err error) {
 	return nil, false, nil
 }
 
-// Walk calls each with the entries after a key, in key order, until each returns false. If after is nil, it begins at
-// the first key. The entry is valid until each returns. each must not use the map.
+// Walk calls the function each with the entries after a key, in key order, until the function returns false. If after
+// is nil, it begins at the first key. The entry is valid until the function returns. The function must not use the map.
 func (m *Map) Walk(after []byte, each func(key, value []byte) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -201,9 +201,9 @@ func (m *Map) tidy() {
 	go m.mergeRuns(from, old)
 }
 
-// due returns the first run to merge, together with all later ones; -1 if no merge is due. Runs of one tier are merged
-// when there are mergedAtOnce of them. All runs are merged when the runs after the first together are as large as the
-// first. So the files hold little more than twice the current entries.
+// due returns the first run to merge, together with all later ones; -1 if no merge is due. Runs of one tier, which have
+// similar sizes, are merged when there are mergedAtOnce of them. All runs are merged when the runs after the first
+// together are as large as the first. So the files hold little more than twice the current entries.
 func (m *Map) due() int {
 	newer := int64(0)
 	for _, r := range m.runs[min(1, len(m.runs)):] {
@@ -222,7 +222,7 @@ func (m *Map) due() int {
 		case t == tier:
 			same++
 		}
-		if same >= mergedAtOnce { // no later run is in a higher tier
+		if same >= mergedAtOnce { // enough runs from i on are in this tier, and none is in a higher one
 			from = i
 		}
 	}

@@ -13,8 +13,8 @@ import (
 // blockSize is roughly how many bytes of a run are read at once.
 const blockSize = 16 << 10
 
-// run is an immutable file of entries in key order, in blocks. An entry is the lengths of key and value, as varints,
-// then both.
+// run is an immutable file of entries in key order, in blocks. An entry consists of the lengths of key and value, as
+// varints, and then the key and the value.
 type run struct {
 	file   *os.File // the file no longer has a name
 	size   int64
@@ -40,7 +40,7 @@ func (r *run) blockOf(key []byte) int {
 	return sort.Search(len(r.offsets), func(i int) bool { return bytes.Compare(r.first(i), key) > 0 }) - 1
 }
 
-// read reads a block into memory, whose array it may reuse.
+// read reads a block. It uses the array of the slice memory if that is large enough.
 func (r *run) read(block int, memory []byte) ([]byte, error) {
 	end := r.size
 	if block+1 < len(r.offsets) {
@@ -55,8 +55,8 @@ func (r *run) read(block int, memory []byte) ([]byte, error) {
 	return memory, err
 }
 
-// get looks up a key. It reads into memory, or into larger memory if needed, and returns that memory as block. value is
-// a part of block.
+// get looks up a key. It reads the block that may have the key into the slice memory, or into a larger slice if needed.
+// It returns the block, and the value as a slice of the block.
 func (r *run) get(key, memory []byte) (value []byte, ok bool, block []byte, err error) {
 	at := r.blockOf(key)
 	if at < 0 {

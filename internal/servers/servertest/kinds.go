@@ -39,8 +39,8 @@ func named(t testing.TB, variable string) []servers.Kind {
 	return kinds
 }
 
-// chosen returns the kind for a test that asks for kind. It is a kind in insteadVariable that can replace kind, or else
-// kind itself.
+// chosen returns the kind on which a test for kind runs. This is the kind in $REPLICATOR_TEST_INSTEAD that can replace
+// kind. If there is none, it is kind itself.
 func chosen(t testing.TB, kind servers.Kind) servers.Kind {
 	t.Helper()
 	instead := named(t, insteadVariable)
@@ -55,8 +55,8 @@ func chosen(t testing.TB, kind servers.Kind) servers.Kind {
 	return kind
 }
 
-// sources returns the kinds for Each and EachKind: the kinds in insteadVariable that have a binlog. If there are none,
-// it returns servers.SourceKinds.
+// sources returns the kinds on which Each and EachKind run: the kinds in $REPLICATOR_TEST_INSTEAD that have a binlog.
+// If there are none, it returns servers.SourceKinds.
 func sources(t testing.TB) []servers.Kind {
 	t.Helper()
 	kinds := slices.DeleteFunc(named(t, insteadVariable), func(k servers.Kind) bool { return !k.IsSQL() })

@@ -238,7 +238,7 @@ func EachKindOf(t *testing.T, kinds []servers.Kind, test func(t *testing.T, kind
 	for _, kind := range kinds {
 		kind = chosen(t, kind)
 		if slices.Contains(done, kind) {
-			continue // this kind replaces two kinds and runs once
+			continue // the kind replaces two of the given kinds, but runs only once
 		}
 		done = append(done, kind)
 		tests.Go(func() { runKind(t, kind, test) })
