@@ -18,7 +18,7 @@ type roles struct {
 	names   []string // the names of the columns in extras, for Row.Names
 }
 
-// noRoles are the roles of a table without columns.
+// noRoles returns roles that no column has yet.
 func noRoles() roles { return roles{column: -1, version: -1, body: -1} }
 
 // findRoles returns the indexes of the configured columns. all are the names of the table's columns. find returns the

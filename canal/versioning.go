@@ -60,8 +60,8 @@ func (s *schema) withoutRowEnd(columns []string) []string {
 	return slices.DeleteFunc(slices.Clone(columns), func(name string) bool { return strings.EqualFold(name, s.rowEnd) })
 }
 
-// rowEndOf returns the index, among the columns of logged rows, of the one with the end of a row's validity (system
-// versioning); -1 if there is none. The table may have been versioned when the rows were written, and not be now.
+// rowEndOf returns which column of the logged rows holds the end of a row's validity (system versioning), or -1. It also
+// finds the implied columns of a table that was versioned when the rows were logged, and is not versioned now.
 func rowEndOf(s *schema, columns []binlog.Column) int {
 	last := len(columns) - 1
 	if s.rowEnd == "" && last > 1 && columns[last-1].Name == impliedRowStart && columns[last].Name == impliedRowEnd &&

@@ -63,7 +63,8 @@ func orNone(codec string) string {
 }
 
 // foreign turns a record that is not part of a changelog into changes whose rows have an error, so that every view gets
-// a dead letter. It returns one change for each table and column value that is read, under the record's own key.
+// a dead letter. For each table that is read, it returns a change for the table's rows, and one for each column value
+// that views read. All have the record's own key.
 func (r *Reader) foreign(in *kgo.Record, why error) (all []*replicator.Change) {
 	key, err := replicator.MakeKey(in.Key)
 	if err != nil {

@@ -23,7 +23,7 @@ type Target struct {
 }
 
 // ErrTarget means that a text names no server. The error doesn't contain the text, which may contain the password.
-var ErrTarget = errors.New("it is a Redis URL (redis://HOST:PORT/NUMBER), " +
+var ErrTarget = errors.New("not the address of a sink. Give a Redis URL (redis://HOST:PORT/NUMBER), " +
 	"the address of an Elasticsearch (http://HOST:PORT), " +
 	"or the DSN of a MySQL server (USER:PASSWORD@tcp(HOST:PORT)/DATABASE)")
 

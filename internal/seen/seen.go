@@ -25,7 +25,7 @@ type Values struct {
 	Digits   int // the largest number of digits of a decimal before the point
 	Scale    int // the largest number of digits of a decimal after the point
 
-	// Elements sums up the elements of lists and nested lists; nil if there were no elements.
+	// Elements summarizes the elements of lists and nested lists; nil if there were no elements.
 	Elements *Values
 }
 

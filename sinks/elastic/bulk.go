@@ -101,7 +101,7 @@ func (c *client) readEach(ctx context.Context, documents []*document) error {
 // needsWhole reports whether the document must be read whole.
 func (d *document) needsWhole() bool { return d.whole || d.keeper == nil || !d.keeper.sizes.large() }
 
-// inParts splits documents into parts that can each be read at once, and calls `deal` with each part.
+// inParts splits documents into parts that are small enough to be read together, and calls `deal` with each part.
 func (c *client) inParts(documents []*document, deal func(part []*document) error) error {
 	for len(documents) > 0 {
 		n := c.part(documents)
@@ -113,7 +113,7 @@ func (c *client) inParts(documents []*document, deal func(part []*document) erro
 	return nil
 }
 
-// part returns how many of the documents may be read at once.
+// part returns how many of the first documents are small enough to be read together.
 func (c *client) part(documents []*document) int {
 	items, states, size := 0, 0, 0
 	for i, d := range documents {

@@ -90,7 +90,8 @@ var aboutServer = regexp.MustCompile(`^(cluster_block|security|index_not_found|r
 	`circuit_breaking|no_shard_available_action|invalid_alias_name|cluster_manager|validation|settings|` +
 	`mapper_parsing_in_mapping)_?`)
 
-// ofRequest matches the end of a reason, with the failed request and its document: index {[INDEX][ID], source[…]}.
+// ofRequest matches the end of a reason from "Timeout: [" on. Elasticsearch quotes the failed request there, with its
+// document: index {[INDEX][ID], source[…]}.
 var ofRequest = regexp.MustCompile(`(?s)\.? *Timeout: \[.*`)
 
 // specific returns a precise description for known forms of reasons, and "" for others.

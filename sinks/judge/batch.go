@@ -89,8 +89,8 @@ func (b *Batch) Judge(op, value int, known Known) (next replicator.State, applie
 	return next, applies
 }
 
-// Reject records why the target can't hold a value; nil: it can. A sink calls it for values that count, and for values
-// that it never judges because it can't know their state.
+// Reject records why the target can't hold a value; nil: it can. Applied reports the reason only if the value applies,
+// or was never judged.
 func (b *Batch) Reject(op, value int, why error) { b.verdicts[b.first[op]+value].why = why }
 
 // RejectBeside records that the target refused the value of a different cell, which the op would have made it show.

@@ -41,8 +41,8 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]repli
 	return versions.Spans(), err
 }
 
-// versions returns the versions of cells according to their states. The function counts decides which views' states
-// count for a cell.
+// versions returns the versions of cells according to their states. The parameter counts reports whether a view's state
+// is to be used for a cell.
 func (t *Target) versions(
 	ctx context.Context, cells []replicator.Cell, counts func(replicator.Cell, *keeper) bool,
 ) (judge.Versions, error) {

@@ -4,8 +4,8 @@
 //
 //	hash      a hash per key, a field per field; fields of other programs stay
 //	json      a string per key, a JSON object with the fields in the view's order
-//	index     a set per value: the keys of the cells, or the view's members; with Unique a string: one of those that
-//	          claim the value
+//	index     a set per value: the keys of the cells, or the view's members; with Unique a string: the key or member of
+//	          one of the cells that claim the value
 //	counter   a string, the sum in decimal digits
 //	ranking   a sorted set; a score is the double nearest to the exact sum; a member stays while a cell claims it,
 //	          even with a score of 0
@@ -15,7 +15,8 @@
 // and no empty sets.
 //
 // The sink's own keys begin with "replicator:". The configuration refuses a view whose key template can make such keys.
-// The own key with the sums or claims of a user's key {KEY} is called the sink's key beside it. The own keys are:
+// A user's key {KEY} may have a second key with its sums or claims, which is called the sink's key beside {KEY}. The
+// sink's own keys are:
 //
 //	replicator:entity::KEY         the entity's record: states and contributions of all its cells, in all views, from
 //	                               all sources (record)

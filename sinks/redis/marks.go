@@ -182,7 +182,7 @@ func (s *Sink) changeMarks(ctx context.Context, source, expected string,
 			return on, err
 		}
 	}
-	return markedOn{}, errors.New("other replicators write the same marks all the time")
+	return markedOn{}, errors.New("other replicators keep changing the same marks")
 }
 
 // markedOn describes the servers that have the marks: their names, separated by commas, and how many keys they have

@@ -96,8 +96,8 @@ func (t *memoryTarget) Unclaimed(
 	return cells, next, nil
 }
 
-// Strays implements replicator.Tidier. In this sink, every stray (an entry that came from no cell) is stored under a
-// cell, which is its name.
+// Strays implements replicator.Tidier. This sink stores every entry under a cell. A stray (an entry whose cell the
+// sink knows nothing of) is named after that cell.
 func (t *memoryTarget) Strays(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {

@@ -262,7 +262,7 @@ func runKind(t *testing.T, kind servers.Kind, test func(t *testing.T, kind serve
 	})
 }
 
-// Database creates an empty database with its own name, and drops it at the end of the test. It returns the name. The
+// Database creates an empty database with a unique name, and drops it at the end of the test. It returns the name. The
 // DSN of the database is s.DSN(name).
 func Database(t testing.TB, s *servers.Server) string {
 	t.Helper()
