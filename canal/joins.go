@@ -43,8 +43,8 @@ func (r *Reader) join(ctx context.Context, conn *sql.Conn, f *fence, t *watched,
 }
 
 // beginSnapshot makes all reads see the tables and their joined tables at one moment, until end is called. A document
-// then shows all of a transaction or none of it. The reads include every change up to the fence's low. The tables are opened first, so
-// that no table can be renamed before everything is read.
+// then shows all of a transaction or none of it. The reads include every change up to the fence's low. The tables are
+// opened first, so that no table can be renamed before everything is read.
 //
 // With a fence that locks rows there is no snapshot: locking reads always return the newest rows. Changes between two
 // such reads cause another re-read.

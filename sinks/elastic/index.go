@@ -317,7 +317,8 @@ func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 }
 
 // removeAbandoned removes older generations that were never shown. A generation that no alias leads to any more goes on
-// the list for removal instead: a process retired it, and ended before it removed it. An index that can't be removed does no harm.
+// the list for removal instead: a process retired it, and ended before it removed it. An index that can't be removed
+// does no harm.
 func (s *Sink) removeAbandoned(ctx context.Context, older []*generation) {
 	s.retireSuperseded(older)
 	for _, g := range older {
