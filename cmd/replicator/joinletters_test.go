@@ -29,7 +29,7 @@ func TestAListThatIsTooLongIsADeadLetterUntilItIsShort(t *testing.T) {
 		t.Fatalf("%+v", letters)
 	}
 	l.expect("SELECT id FROM joined ORDER BY id", "11", "12", "13")
-	if text := l.must("explain", "joined", "10"); !strings.Contains(text, "more than 10000 in all") ||
+	if text := l.must("explain", "joined", "10"); !strings.Contains(text, "more than 10000 rows in total") ||
 		!strings.Contains(text, "the first 50 are shown") {
 		t.Error(text)
 	}

@@ -65,7 +65,7 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 		code int
 		says string
 	}{
-		"pause":             {2, "name one or more views to pause; "},
+		"pause":             {2, "name one or more views to pause. "},
 		"pause usrs":        {2, "has no view"},
 		"resume users usrs": {2, "has no view"},
 	} {

@@ -11,7 +11,7 @@ import (
 
 // refused has the views that must be refused, each for another reason, and a part of the error.
 var refused = map[string]string{
-	"places":   "its column spot has a type that the program can't write",
+	"places":   "its column spot would have a type that the program can't write",
 	"too_long": "creating table too_long from its types",
 	"absent":   "is missing in sink main",
 	"keyless":  "ADD KEY",

@@ -96,7 +96,7 @@ func TestVersionsOfAKeyInSeveralSpellingsAreOneCell(t *testing.T) {
 		}
 		for _, e := range jsonLines[service.Explanation](t, l.must("explain", "note", "ABC", "--json")) {
 			if shown := e.Key == "Abc "; e.Exists != shown || e.Holds != service.AsExpected || !shown &&
-				!strings.Contains(e.Why, "spells the key Abc :") {
+				!strings.Contains(e.Why, "spells the key Abc , so") {
 				t.Errorf("explain: %+v", e)
 			}
 		}

@@ -151,7 +151,7 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 		lines = append(lines, painted{cut(text, columns), stateColour(c.State)}.show(colour))
 	}
 	if whole != "" {
-		for _, text := range wrapped(file.In("`replicator status "+whole+"` shows the whole error"), columns) {
+		for _, text := range wrapped(file.In("`replicator status "+whole+"` shows all of it"), columns) {
 			lines = append(lines, painted{text, faint}.show(colour))
 		}
 	}

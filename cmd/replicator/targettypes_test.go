@@ -299,7 +299,7 @@ func TestTablesWithoutTypesHoldWhatTheSourceHas(t *testing.T) {
 			text := l.must("schema")
 			for _, want := range []string{
 				"`never` LONGTEXT NULL /* nothing is known", "`cnt` BIGINT NOT NULL,", "`price` DECIMAL(32,2) NOT NULL,",
-				"`points` DECIMAL(38,0) NOT NULL,", "`title` VARCHAR(268) NOT NULL /* longer ones",
+				"`points` DECIMAL(38,0) NOT NULL,", "`title` VARCHAR(268) NOT NULL /* longer values",
 			} {
 				if !strings.Contains(text, want) {
 					t.Errorf("schema lacks %s:\n%s", want, text)

@@ -21,7 +21,7 @@ func TestMistakesInTheCommandLineAreUsageErrors(t *testing.T) {
 		{[]string{"tail", "--from", "yesterday"}, "latest or earliest"},
 		{[]string{"tail", "--view", "nobody"}, "nobody"},
 		{[]string{"tail", "--limit", "-1"}, "--limit"},
-		{[]string{"rebuild"}, "name one or more views to rebuild; "},
+		{[]string{"rebuild"}, "name one or more views to rebuild. "},
 		{[]string{"deadletters", "retry"}, "--all"},
 		{[]string{"deadletters", "drop", "--all", "--view", "users"}, "in one way"},
 		{[]string{"deadletters", "list", "--view", "nobody"}, "nobody"},
