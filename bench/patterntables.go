@@ -130,8 +130,8 @@ func (l *lab) idle(ctx context.Context, dir string, n int) error {
 	if err != nil {
 		return err
 	}
-	l.add(result{Stage: "tables-idle", Cells: l.options.seconds, What: fmt.Sprintf("the program, idle, with %s tables, for as "+
-		"many seconds as there are cells here; its current memory; statements a second: source %.1f, sink %.1f",
+	l.add(result{Stage: "tables-idle", Cells: l.options.seconds, What: fmt.Sprintf("the program, idle, with %s tables, "+
+		"for as many seconds as there are cells here; its current memory; statements a second: source %.1f, sink %.1f",
 		thousands(int64(n)), asked[0], asked[1])},
 		took)
 	return nil

@@ -27,7 +27,8 @@ func TestTwoProgramsThatKeepTheSameViewsSaySo(t *testing.T) {
 		// The second program may have registered during the first one's fill. Then the first one must fill again.
 		eventually(t, func() error {
 			status := l.must("status", "users")
-			return as(strings.Contains(status, "running") && strings.Contains(status, sharedText), "status of a view:\n"+status)
+			runs := strings.Contains(status, "running") && strings.Contains(status, sharedText)
+			return as(runs, "status of a view:\n"+status)
 		})
 		if log := p.Log(); !strings.Contains(log, "another replicator also maintains these views") {
 			t.Errorf("it is not logged:\n%s", log)

@@ -286,7 +286,8 @@ func TestAnAliasThatSomebodyMovedFailsTheView(t *testing.T) {
 		{"add": {"index": "`+index+`-foreign", "alias": "`+index+`"}}]}`)
 	at.Position.Order = 6
 	err := b.target.Mark(t.Context(), at)
-	if !replicator.IsFatal(err) || !replicator.IsOfViews(err) || !strings.Contains(err.Error(), "which this program did not create") {
+	if !replicator.IsFatal(err) || !replicator.IsOfViews(err) ||
+		!strings.Contains(err.Error(), "which this program did not create") {
 		t.Errorf("Mark says %v", err)
 	}
 }

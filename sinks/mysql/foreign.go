@@ -19,8 +19,8 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 		return "", err
 	}
 	if !hasRoomBeside(sh.table) {
-		return fmt.Sprintf("the name of table %s is too long: a second table's name, with a suffix, would exceed MySQL's limit",
-			sh.name()), nil
+		return fmt.Sprintf("the name of table %s is too long: a second table's name, with a suffix, would exceed "+
+			"MySQL's limit", sh.name()), nil
 	}
 	if _, problems := s.plan(v, sh); len(problems) > 0 && !settingsOf(v).Create {
 		return "", nil // createShadow reports the problems
