@@ -67,6 +67,7 @@ func TestEveryStageEndsWithTheRightRows(t *testing.T) {
 		"catch-up": entities, "fill": entities,
 		"latency": l.entities, "latency-redis": l.entities, // each is written once, some twice
 		"latency-both-mysql": l.entities, "latency-both-redis": l.entities,
+		"transaction": l.entities, "transaction-redis": l.entities,
 	})
 }
 

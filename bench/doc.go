@@ -44,6 +44,8 @@
 //	               read from the source
 //	tables         tables that match a pattern, a twentieth of -entities: the first fill, a start, and the idle program,
 //	               for as long as the latency is measured
+//	transaction    CPU time of single-row transactions: of a writer alone ("writer"), and with the program running, into an
+//	               index table and into a Redis hash. The readers read once a second, so their reads hardly count
 //	swaps          the longest time from a commit until a reader sees it while a rebuilt view is swapped in, for this
 //	               view and for a second view in the same database
 //

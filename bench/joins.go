@@ -166,8 +166,8 @@ func (s *shop) live(set, column string, period int) *live {
 		_, err := conn.ExecContext(ctx, fmt.Sprintf(set, n, n%period))
 		return err
 	}
-	v.look("mysql", s.polled(v, fmt.Sprintf("SELECT LPAD(%s, 10, '0') FROM %s.shown WHERE %[1]s >= ? ORDER BY %[1]s",
-		column, s.database)))
+	query := fmt.Sprintf("SELECT LPAD(%s, 10, '0') FROM %s.shown WHERE %[1]s >= ? ORDER BY %[1]s", column, s.database)
+	v.look("mysql", s.polled(v, pollEvery, query))
 	return v
 }
 

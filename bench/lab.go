@@ -150,6 +150,7 @@ func stages() []stage {
 		{name: "joins", run: (*lab).joins, alone: true, asked: true},
 		{name: "tables", run: (*lab).patternTables, alone: true, asked: true},
 		{name: "images", run: (*lab).images, alone: true, asked: true},
+		{name: "transaction", run: (*lab).transaction, alone: true, asked: true},
 		{name: "swaps", run: (*lab).swaps, alone: true, asked: true},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"replicator/internal/servers"
 )
@@ -18,7 +19,7 @@ const liveDatabase = "live"
 // latency runs the program while a writer commits single-row transactions at a steady rate: into an index table, into a
 // hash in Redis, and into both at once.
 func (l *lab) latency(ctx context.Context) (err error) {
-	if err := l.latencyInto(ctx, "latency", "an index table", l.sink, l.liveTable()); err != nil {
+	if err := l.latencyInto(ctx, "latency", "an index table", l.sink, l.liveTable(pollEvery)); err != nil {
 		return err
 	}
 	store, err := l.startHashes(ctx)
@@ -30,11 +31,11 @@ func (l *lab) latency(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.close()) }()
-	hash := l.liveHash(store)
+	hash := l.liveHash(store, store.sight)
 	if err := l.latencyInto(ctx, "latency-redis", "a Redis hash", store.server, hash); err != nil {
 		return err
 	}
-	return l.latencyInto(ctx, "latency-both", "an index table and a Redis hash", l.sink, l.liveTable(), hash)
+	return l.latencyInto(ctx, "latency-both", "an index table and a Redis hash", l.sink, l.liveTable(pollEvery), hash)
 }
 
 // liveSetup is one run of the latency stage: its configuration, and the readers of its sinks.
@@ -98,8 +99,8 @@ func (l *lab) latencyInto(ctx context.Context, stage, into string, sink *servers
 	return nil
 }
 
-// liveTable adds an index view in MySQL to a run.
-func (l *lab) liveTable() adding {
+// liveTable adds an index view in MySQL to a run, and a reader that polls it.
+func (l *lab) liveTable(every time.Duration) adding {
 	return func(ctx context.Context, s *liveSetup) error {
 		if err := create(ctx, l.sinkDB, s.database, usersEmail.ddl()); err != nil {
 			return err
@@ -109,13 +110,13 @@ func (l *lab) liveTable() adding {
 		s.verify = append(s.verify, func(ctx context.Context) (int64, error) {
 			return l.check(ctx, &setup{database: s.database, tables: []table{usersEmail}}, s.cells, s.total())
 		})
-		s.look("mysql", l.tableSight(s.database+"."+string(usersEmail), s.live))
+		s.look("mysql", l.tableSight(s.database+"."+string(usersEmail), s.live, every))
 		return nil
 	}
 }
 
-// liveHash adds a Redis hash view to a run.
-func (l *lab) liveHash(store *hashes) adding {
+// liveHash adds a Redis hash view to a run, and a reader of it.
+func (l *lab) liveHash(store *hashes, reader func(v *live) watcher) adding {
 	return func(ctx context.Context, s *liveSetup) error {
 		if err := store.drop(ctx); err != nil {
 			return err
@@ -128,18 +129,18 @@ func (l *lab) liveHash(store *hashes) adding {
 			}
 			return held, err
 		})
-		s.look("redis", store.sight(s.live))
+		s.look("redis", reader(s.live))
 		return nil
 	}
 }
 
 // tableSight returns a watcher of an index table.
-func (l *lab) tableSight(index string, v *live) watcher {
-	return l.polled(v, "SELECT email FROM "+index+" WHERE email >= ? ORDER BY email")
+func (l *lab) tableSight(index string, v *live, every time.Duration) watcher {
+	return l.polled(v, every, "SELECT email FROM "+index+" WHERE email >= ? ORDER BY email")
 }
 
 // polled returns a watcher that polls a table with a query. The query selects the values from a given value on.
-func (l *lab) polled(v *live, query string) watcher {
+func (l *lab) polled(v *live, every time.Duration, query string) watcher {
 	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
 		return connected(ctx, l.sinkDB, func(conn *sql.Conn) error {
 			prepared, err := conn.PrepareContext(ctx, query)
@@ -149,7 +150,7 @@ func (l *lab) polled(v *live, query string) watcher {
 			defer prepared.Close()
 			var email sql.RawBytes
 			return looks(func(oldest int) error {
-				nap(pollEvery)
+				nap(every)
 				rows, err := prepared.QueryContext(ctx, fmt.Sprintf("%010d", oldest))
 				if err != nil {
 					return err

@@ -61,6 +61,16 @@ func (h *hashes) sight(v *live) watcher {
 	}
 }
 
+// polled returns a watcher that reads the hashes that have not been seen, once in each period.
+func (h *hashes) polled(v *live, every time.Duration) watcher {
+	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
+		return looks(func(oldest int) error {
+			nap(every)
+			return h.see(ctx, v, s, h.unseen(v, s, oldest))
+		})
+	}
+}
+
 // next waits for changes and returns all that have arrived. It returns none if none arrive within lookAnyway.
 func next(ctx context.Context, changed <-chan told) (some []told, err error) {
 	timer := time.NewTimer(lookAnyway)

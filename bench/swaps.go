@@ -37,8 +37,8 @@ func (l *lab) swaps(ctx context.Context) error {
 		return err
 	}
 	v := newLive(l.options, source)
-	v.look("rebuilt", l.tableSight(source+"."+string(usersEmail), v))
-	v.look("beside", l.tableSight(source+"."+string(beside), v))
+	v.look("rebuilt", l.tableSight(source+"."+string(usersEmail), v, pollEvery))
+	v.look("beside", l.tableSight(source+"."+string(beside), v, pollEvery))
 	what := fmt.Sprintf("%d transactions a second into two index tables, one of which is rebuilt", l.rate)
 	done := l.show.begin(what)
 	var ends []time.Duration

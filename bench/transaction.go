@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"replicator/internal/servers"
+)
+
+// rarely is how often the readers of the transaction stage read the sinks, so that their reads hardly count.
+const rarely = time.Second
+
+// transaction measures the CPU time of single-row transactions: first of a writer alone, then with the program running,
+// into an index table and into a Redis hash.
+func (l *lab) transaction(ctx context.Context) (err error) {
+	if err := l.writerAlone(ctx); err != nil {
+		return err
+	}
+	if err := l.transactionInto(ctx, "transaction", "an index table", l.sink, l.liveTable(rarely)); err != nil {
+		return err
+	}
+	store, err := l.startHashes(ctx)
+	if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
+		l.leftOut = append(l.leftOut, fmt.Sprintf("transaction into Redis: %v", err))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.close()) }()
+	hash := l.liveHash(store, func(v *live) watcher { return store.polled(v, rarely) })
+	return l.transactionInto(ctx, "transaction-redis", "a Redis hash", store.server, hash)
+}
+
+// writerAlone measures the writer's own transactions. The bench is the client.
+func (l *lab) writerAlone(ctx context.Context) error {
+	const source = liveDatabase + "alone"
+	if err := create(ctx, l.sourceDB, source, cellDDL); err != nil {
+		return err
+	}
+	v := newLive(l.options, source)
+	v.begin = time.Now()
+	what := fmt.Sprintf("%d transactions a second, without the program", l.rate)
+	done := l.show.begin(what)
+	took, err := l.measure(func() error { return v.writeAll(ctx, l.sourceDB) })
+	done()
+	if err != nil {
+		return err
+	}
+	l.add(result{Stage: "writer", What: "the writer alone: " + what, Cells: v.total()}, took)
+	return nil
+}
+
+// transactionInto measures one run with the program. The latency that the rare reads show means nothing.
+func (l *lab) transactionInto(ctx context.Context, stage, into string, sink *servers.Server, part adding) error {
+	if err := l.latencyInto(ctx, stage, into, sink, part); err != nil {
+		return err
+	}
+	l.results[len(l.results)-1].Latency = nil
+	return nil
+}
