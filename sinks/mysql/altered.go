@@ -13,10 +13,8 @@ import (
 	"replicator"
 )
 
-// Opening a view checks that its table exists and can hold the view. The table may be altered later. Often the server
-// then refuses a write, which reveals the change. But an added unique key may make the server write one entity's values
-// into another's row without an error. So the tables are checked regularly: whether they were altered, and whether they
-// were emptied.
+// A table may be altered after its view was opened. Often the server then refuses a write. But a new unique key may
+// make the server write one entity's values into another's row, without an error. So tables are checked regularly.
 
 // tableInterval is the time between two checks of a view's table.
 const tableInterval = 10 * time.Second
@@ -43,9 +41,8 @@ func definition(ctx context.Context, q querier, table string) (text string, err 
 	return counted.ReplaceAllString(text, ""), err
 }
 
-// lookAtTables returns an error if a table was emptied, or was altered since its view was opened, so that the view must
-// be opened again. Mark calls it, one call at a time, but not while the views are being filled. order is the log
-// position before which all changes have been applied.
+// lookAtTables returns an error if a table was emptied, or was altered since its view was opened. It must not run
+// concurrently, or while the views are being filled. All changes before the log position order have been applied.
 func (t *Target) lookAtTables(ctx context.Context, order int64) error {
 	for _, k := range t.kept {
 		// Skip a table that was checked recently, by this target or by one that was open before it.

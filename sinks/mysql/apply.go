@@ -18,13 +18,13 @@ import (
 // item is a converted op of a batch, with the current transaction's decisions about the op. A repeated transaction
 // decides again.
 type item struct {
-	place         int // the op's index in the batch
+	opIndex       int
 	op            *replicator.Op
 	entity        string
 	cell          string
 	values        []converted
-	before, after cellState // the cell's state before and after the op
-	stored        []byte    // the stored form of after
+	before, after cellState
+	stored        []byte // the cell's state after the op, encoded
 	promoted      []promotion
 	met           bool // the cell may already have a state in the sink
 }
@@ -34,9 +34,9 @@ type converted struct {
 	keeper *keeper
 	key    []any
 	rows   []row  // empty if the op contributes no row, or none that the table can hold
-	kept   string // the stored form of rows, if the view keeps contributions in the state
+	kept   string // the contribution's rows, encoded, if the cell's state must keep them
 	digest uint64
-	err    error // why the table can't hold the value
+	err    error // why the table can't hold the value; nil: it can
 
 	old     *viewState // the cell's state in the view before the op; nil if none was read
 	applies bool
@@ -46,8 +46,8 @@ type converted struct {
 	heir    bool  // this source's row is gone, so the view will show the row that another source's state kept
 	barren  bool  // the server refused the row that another source's state kept, so the view shows none for the cell
 
-	one  [1]row   // backs the slice in field rows, if there is only one row
-	cell [1][]row // backs the slice in change.rows, if only one cell feeds the key; holds the slice in field now
+	one  [1]row   // backing array of rows if there is only one row, to save an allocation
+	cell [1][]row // backing array of change.rows if one cell feeds the key, to save an allocation
 }
 
 // Apply implements replicator.Target.
@@ -89,15 +89,15 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return batch.Applied(), nil
 }
 
-// converter makes items from a batch's ops. It allocates all items together, and all of the items' values together.
+// converter converts a batch's ops to items. It allocates all items together, and all of the items' values together.
 type converter struct {
 	target   *Target
 	ops      []replicator.Op
 	items    []item
 	values   []converted
-	entities string // the entity ids of the items that are still to be made, concatenated
-	prefix   int    // the size of the source's prefix in each entity id, in bytes
-	table    string // the table, column and id of the last converted cell
+	entities string // entity ids of the items that are still to be made, concatenated
+	prefix   int    // length of the source's part of each entity id, in bytes
+	table    string // the last converted cell's table, column and id: usually the next one's, too
 	column   string
 	cell     string
 	stored   []byte // a reused buffer for the stored form of rows
@@ -119,13 +119,13 @@ func (t *Target) newConverter(ops []replicator.Op) *converter {
 	return c
 }
 
-func (c *converter) convert(place int) *item {
-	t, op, it := c.target, &c.ops[place], &c.items[place]
+func (c *converter) convert(opIndex int) *item {
+	t, op, it := c.target, &c.ops[opIndex], &c.items[opIndex]
 	if cell := op.Cell; c.cell == "" || cell.Table != c.table || cell.Column != c.column {
 		c.table, c.column, c.cell = cell.Table, cell.Column, cellID(cell)
 	}
 	size := c.prefix + len(op.Cell.Key)
-	it.place, it.op, it.entity, it.cell = place, op, c.entities[:size], c.cell
+	it.opIndex, it.op, it.entity, it.cell = opIndex, op, c.entities[:size], c.cell
 	c.entities = c.entities[size:]
 	it.values, c.values = c.values[:len(op.Values):len(op.Values)], c.values[len(op.Values):]
 	key, err := op.Cell.Key.Values()
@@ -142,8 +142,8 @@ func (c *converter) convert(place int) *item {
 	return it
 }
 
-// fill converts a value. It rejects a contribution that is larger than a statement may be. It returns the buffer in
-// which it made the stored form, for reuse.
+// fill converts a value to the types of the view's columns. It rejects a value that is too large for a statement. It
+// returns the buffer stored, for reuse.
 func (c *converted) fill(key []any, version int64, v replicator.Value, packet int, stored []byte) []byte {
 	if c.key, c.err = c.keeper.key(key); c.err != nil || v.Err != nil {
 		return stored
@@ -182,12 +182,10 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 	return stored
 }
 
-// reject makes a value contribute nothing, because of err.
 func (c *converted) reject(err error) {
 	c.rows, c.kept, c.digest, c.err = nil, "", deadDigest, err
 }
 
-// mode is how a transaction is executed.
 type mode int
 
 const (
@@ -198,8 +196,8 @@ const (
 	carefully
 )
 
-// applyOrSplit applies items in one transaction. If the server refuses something, it repeats the transaction carefully.
-// If a row is the cause, or the batch is too large, it splits the transaction. A row that fails alone is rejected.
+// applyOrSplit applies items in one transaction. If the server refuses something, it sends each statement alone. If a
+// row is the cause, or the batch is too large, it splits the batch. A row that fails alone is rejected.
 func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
 	unordered := t.unordered()
 	err := t.applyPatiently(ctx, batch, items, mode)
@@ -219,7 +217,8 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 	switch {
 	case err == nil || reason == "" && !tooMuch(err):
 		return err
-	case reason != "" && t.grown(): // a view was fresh, but its table may have another program's rows: repeat
+	// A view was assumed to have no other program's rows (fresh.go). Repeat without that assumption.
+	case reason != "" && t.grown():
 		return t.applyOrSplit(ctx, batch, items, mode)
 	case len(items) > 1:
 		half := len(items) / 2
@@ -235,12 +234,12 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 	rejected := false
 	for i := range items[0].values {
 		c := &items[0].values[i]
-		if c.heir && (c.keeper.place == at.view || at.view == allViews) {
+		if c.heir && (c.keeper.viewIndex == at.view || at.view == allViews) {
 			c.barren, rejected = true, true
 		}
-		if (c.keeper.place == at.view || at.view == allViews) && len(c.rows) > 0 {
+		if (c.keeper.viewIndex == at.view || at.view == allViews) && len(c.rows) > 0 {
 			c.reject(errors.New(reason))
-			batch.Reject(items[0].place, i, c.err)
+			batch.Reject(items[0].opIndex, i, c.err)
 			rejected = true
 		}
 	}
@@ -250,17 +249,15 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 	return t.applyOrSplit(ctx, batch, items, mode)
 }
 
-// attempts limits how often a transaction is tried if the server rolls it back in favor of another one. While tables
-// are small, the server reads them from end to end even for a few keys. So batches that are applied at the same time
-// collide even if they have no key in common.
+// attempts limits how often a transaction that ends in a deadlock is tried. While tables are small, the server reads
+// them from end to end even for a few keys, so concurrent batches collide even without common keys.
 const attempts = 10
 
 func (t *Target) applyPatiently(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
 	return patiently(ctx, func() error { return t.applyOnce(ctx, batch, items, mode) })
 }
 
-// patiently calls do, and calls it again if the server rolled its transaction back in favor of another one. The
-// constant attempts limits the calls.
+// patiently calls do again as long as it ends in a deadlock, but at most `attempts` times in all.
 func patiently(ctx context.Context, do func() error) error {
 	for i := 1; ; i++ {
 		err := do()
@@ -296,7 +293,7 @@ func (t *Target) applyOnce(ctx context.Context, batch *judge.Batch, items []*ite
 	})
 }
 
-// applyIn applies items in a transaction. If guess is set, it assumes that cells which are new to the target have no
+// applyIn applies items in a transaction. With guess set, it assumes that cells which the target has not met have no
 // state.
 func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess bool) error {
 	states, crowded, err := t.begin(w, items, guess)
@@ -354,8 +351,8 @@ func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess boo
 	return err
 }
 
-// begin begins a transaction for items. It locks the partitions of the items' keys and reads the states of the items'
-// cells. If views merge cells, it reads the states of all cells of the items' entities.
+// begin locks the partitions of the items' keys, and reads the states of the items' cells. If views merge cells, it
+// reads the states of all cells of the items' keys.
 func (t *Target) begin(w *writer, items []*item, guess bool) (*batchStates, map[string]bool, error) {
 	partitions := make([]int, 0, len(items))
 	entities := make([]string, 0, len(items))
@@ -396,7 +393,7 @@ func (it *item) decide(batch *judge.Batch, before cellState, states *batchStates
 			it.after = append(it.after, v)
 		}
 	}
-	unknown := batch.Unknown(it.place, func(value int) judge.Known { return it.judged(value, states) })
+	unknown := batch.Unknown(it.opIndex, func(value int) judge.Known { return it.judged(value, states) })
 	for i := range it.values {
 		c := &it.values[i]
 		c.old = before.find(c.keeper.id)
@@ -405,7 +402,7 @@ func (it *item) decide(batch *judge.Batch, before cellState, states *batchStates
 			continue
 		}
 		var next replicator.State
-		next, c.applies = batch.Judge(it.place, i, it.judged(i, states))
+		next, c.applies = batch.Judge(it.opIndex, i, it.judged(i, states))
 		v := viewState{view: c.keeper.id, state: next, digest: c.digest, kept: c.kept}
 		if err := it.claim(batch, i, states, &v); err != nil {
 			return err
@@ -424,8 +421,8 @@ func (it *item) decide(batch *judge.Batch, before cellState, states *batchStates
 	return nil
 }
 
-// changes reports whether an op changes the cell's contribution, or must write it again. If the view shows another
-// source's cell instead, it returns false, unless the view merges cells and has shown this cell so far.
+// changes reports whether the transaction must write an op's contribution to the table. While the view shows another
+// source's row, that is so only if a view that merges cells still shows this source's.
 func (c *converted) changes(op *replicator.Op) bool {
 	if c.yields && !(c.keeper.shared && c.old.known().Shown) {
 		return false
@@ -436,9 +433,8 @@ func (c *converted) changes(op *replicator.Op) bool {
 // rewrites reports whether an op writes the contribution even if the state says that it is stored already.
 func rewrites(op *replicator.Op) bool { return op.AsOf != 0 || op.Rewrite }
 
-// changes returns the keys whose contributions to a view changed: keys with a different digest, and keys that the view
-// sees for the first time. A key that was read again always counts, because a repair must write even what the state
-// says is stored.
+// changes returns the keys whose rows must be written: their contribution changed, the view sees them for the first
+// time, or they were read again. A repair must write even what the state says is stored.
 func (t *Target) changes(
 	k *keeper, items []*item, states *batchStates, crowded map[string]bool, guess bool,
 ) ([]change, error) {

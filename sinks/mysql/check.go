@@ -58,7 +58,7 @@ func (s *Sink) checkSettings(ctx context.Context, srv *server, what string) []re
 	return found
 }
 
-// failed returns a finding for an error. The text in otherwise is the finding's fix, unless the error names one.
+// failed returns a finding for an error. Its fix is the one that the error names, or else the text in otherwise.
 func failed(what string, err error, otherwise string) replicator.Finding {
 	f := replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(),
 		Fix: replicator.FixFor(err, otherwise)}
@@ -68,7 +68,6 @@ func failed(what string, err error, otherwise string) replicator.Finding {
 	return f
 }
 
-// checkOwn checks that the sink's own tables exist, or that the user may create them.
 func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 	f := replicator.Finding{What: what + ": own tables", Level: replicator.OK, Detail: "they exist"}
 	existing, err := s.existing(ctx, ownNames...)
@@ -88,7 +87,6 @@ func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 	return f
 }
 
-// grant is the GRANT statement that gives the DSN's user rights on a database.
 func (s *Sink) grant(ctx context.Context, database, rights string) string {
 	account := "the dsn's user"
 	if current, err := texts(ctx, s.db, "SELECT CURRENT_USER()"); err == nil && len(current) == 1 {
@@ -97,7 +95,6 @@ func (s *Sink) grant(ctx context.Context, database, rights string) string {
 	return "GRANT " + rights + " ON " + sqlname.Quote(database) + ".* TO " + account
 }
 
-// mayCreate reports whether the user has CREATE on the database, as far as the grants show: see has.
 func (s *Sink) mayCreate(ctx context.Context) bool { return s.has(ctx, "CREATE") }
 
 // has reports whether the user has a right on the database, as far as the grants show. A granted role counts as having
@@ -121,7 +118,6 @@ func (s *Sink) has(ctx context.Context, right string) bool {
 	return false
 }
 
-// inShard returns ", shard NAME" if the sink is one of several shards, and "" otherwise.
 func (s *Sink) inShard() string {
 	if s.shard == "" {
 		return ""
@@ -177,7 +173,6 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 	return f
 }
 
-// checkCreation completes the finding of a view whose table is missing.
 func (s *Sink) checkCreation(ctx context.Context, f replicator.Finding, v *replicator.View,
 	from *origins) replicator.Finding {
 	statement, err := s.design(ctx, v, from)
@@ -205,10 +200,9 @@ func (s *Sink) checkCreation(ctx context.Context, f replicator.Finding, v *repli
 	return f
 }
 
-// lengthOf matches the length in a type of text or bytes.
 var lengthOf = regexp.MustCompile(`(?i)^\s*(?:var)?(?:char|binary)\s*\(\s*(\d+)\s*\)`)
 
-// shortType describes a column whose configured type is shorter than the source column that it takes values from.
+// shortType describes the first column whose configured type is shorter than its source column; "" if there is none.
 func (s *Sink) shortType(ctx context.Context, v *replicator.View, from *origins) (string, error) {
 	for _, u := range usesOf(v) {
 		given := lengthOf.FindStringSubmatch(settingsOf(v).Types[u.Name])
@@ -234,7 +228,6 @@ func (s *Sink) shortType(ctx context.Context, v *replicator.View, from *origins)
 	return "", nil
 }
 
-// checkRebuilds warns of missing rights that a rebuild needs to fill a second table while the live one stays in use.
 func (s *Sink) checkRebuilds(ctx context.Context, what string) []replicator.Finding {
 	var lacking []string
 	for _, right := range []string{"CREATE", "ALTER", "DROP", "INSERT"} {

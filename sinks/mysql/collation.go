@@ -11,15 +11,13 @@ import (
 	"replicator/internal/seen"
 )
 
-// The source's column decides which keys are equal. A target must distinguish all keys that the source distinguishes.
-// Suppose that only the target's column treats 'zz' and 'ZZ', or 'a' and 'a ', as equal. Then two entities share rows,
-// and each change of one removes the other's rows. So the program creates tables with binary collations, and refuses an
-// existing table whose columns can't distinguish the keys.
+// The source's column decides which keys are equal. If only the target's column treats 'zz' and 'ZZ' as equal, two
+// entities share rows, and each change of one removes the other's rows. So the program creates tables with binary
+// collations, and refuses an existing table that can't distinguish the keys.
 
 // SourceColumn is a column of a source's table.
 type SourceColumn config.Column
 
-// kind returns the type's bare name, in lower case.
 func (c *SourceColumn) kind() string {
 	name, _, _ := strings.Cut(strings.ToLower(c.Type), "(")
 	name, _, _ = strings.Cut(name, " ")
@@ -72,9 +70,8 @@ func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 	return asFine(c.collation, from.Collation) && !later
 }
 
-// asFine reports whether the first collation distinguishes all texts that the second one (than) distinguishes. It does
-// if both are the same, or if they have the same rules and the first distinguishes more: accents, or accents and case.
-// A collation has the same rules in utf8mb3 and utf8mb4.
+// asFine reports whether the first collation distinguishes all texts that the second one (than) distinguishes: both are
+// the same, or the first differs only in that it also distinguishes accents or case. utf8mb3 counts as utf8mb4.
 func asFine(collation, than string) bool {
 	set, rules, _ := strings.Cut(collation, "_")
 	otherSet, otherRules, _ := strings.Cut(than, "_")
@@ -93,9 +90,8 @@ func asFine(collation, than string) bool {
 		strings.TrimSuffix(rules, levels[fine]) == strings.TrimSuffix(otherRules, levels[coarse])
 }
 
-// byBytes returns a collation of the server that distinguishes all texts, and the collation's character set. That is
-// charset if the server has such a collation for charset, else utf8mb4. With spaces set, the collation also
-// distinguishes trailing spaces, if the server has such a collation.
+// byBytes returns a collation of the server that distinguishes all texts and, if spaces is set and the server can,
+// trailing spaces. Its character set is charset if the server has such a collation for it, else utf8mb4.
 func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, collation string, err error) {
 	var wanted []string
 	charset = strings.Replace(charset, "utf8mb3", "utf8", 1)
@@ -131,7 +127,6 @@ func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, c
 	return "utf8mb4", "utf8mb4_bin", nil
 }
 
-// origins caches the columns of a source's tables.
 type origins struct {
 	ask   func(ctx context.Context, source, table string) ([]SourceColumn, error)
 	of    string // the source to ask; "": any source, because all have the same columns
@@ -144,7 +139,6 @@ func (s *Sink) origins(source string) *origins {
 	return &origins{ask: s.columns, of: source, known: map[string][]SourceColumn{}, sample: s.samples}
 }
 
-// samples returns sampled values of the view's fields in the source's bodies; nil if the source can't be asked.
 func (o *origins) samples(ctx context.Context, v *replicator.View) ([]seen.Values, error) {
 	if o.sample == nil {
 		return nil, nil
@@ -188,7 +182,8 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 	var problems []string
 	k.origin = make([]*SourceColumn, len(k.keys))
 	for i, f := range fields {
-		properties := false // the column also gets properties of bodies, so it must distinguish all values
+		// The column also gets values from bodies. It must distinguish all of them.
+		properties := false
 		for _, o := range config.OriginsOf(k.view, f.Path) {
 			origin, err := from.column(ctx, s.tables[o.Table], o.Path)
 			if err != nil {
@@ -221,8 +216,7 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 	return problems, err
 }
 
-// alter returns the ALTER TABLE that makes a column distinguish all texts. With spaces set, the column then also
-// distinguishes trailing spaces.
+// alter returns the ALTER TABLE that makes a column distinguish all texts and, if spaces is set, trailing spaces.
 func (s *Sink) alter(ctx context.Context, k *keeper, c *column, spaces bool) (string, error) {
 	set, collation, err := s.byBytes(ctx, c.charset, spaces && c.typ != "char")
 	if err != nil {
@@ -233,7 +227,8 @@ func (s *Sink) alter(ctx context.Context, k *keeper, c *column, spaces bool) (st
 		null = " NULL"
 	}
 	typ := c.declared + " CHARACTER SET " + set + " COLLATE " + collation
-	if spaces && c.typ != "char" && !keepsSpaces(collation) { // MySQL before 8.0.17
+	// MySQL before 8.0.17 has no collation that keeps trailing spaces.
+	if spaces && c.typ != "char" && !keepsSpaces(collation) {
 		typ = asBytes(c)
 	}
 	return "ALTER TABLE " + k.table + " MODIFY " + c.quoted + " " + typ + null, nil

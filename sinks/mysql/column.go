@@ -13,29 +13,27 @@ import (
 	"replicator/internal/uuid"
 )
 
-// column is a column of a target table.
 type column struct {
-	name, quoted string
-	typ          string // DATA_TYPE, in lower case; "json" for MariaDB's JSON, too
-	declared     string // COLUMN_TYPE
-	nullable     bool
-	optional     bool // a row can be inserted without a value for the column
-	auto         bool // AUTO_INCREMENT
-	generated    bool
-	updates      bool // ON UPDATE CURRENT_TIMESTAMP
-	textual      bool // MariaDB's JSON, which is a LONGTEXT with a CHECK
-	unsigned     bool
-	chars, bytes int64 // the longest value that the column accepts
-	precision    int
-	scale        int
-	fraction     int // digits of a second
-	charset      string
-	collation    string
-	members      []string // the members of an ENUM or SET
-	comment      string   // the column's COMMENT: see originOf
+	name, quoted  string
+	typ           string // DATA_TYPE, in lower case, but "json" for MariaDB's JSON
+	declared      string // COLUMN_TYPE, such as varchar(10)
+	nullable      bool
+	optional      bool // a row can be inserted without a value for the column
+	autoIncrement bool
+	generated     bool
+	updates       bool // ON UPDATE CURRENT_TIMESTAMP
+	textual       bool // MariaDB's JSON, which is a LONGTEXT with a CHECK
+	unsigned      bool
+	chars, bytes  int64 // the longest value that the column accepts
+	precision     int
+	scale         int
+	fraction      int // digits after the point: 3 for DATETIME(3)
+	charset       string
+	collation     string
+	members       []string
+	comment       string // the COMMENT, which says for what purpose the program made the column
 }
 
-// converters maps each supported type to the function that converts values to it.
 var converters = map[string]func(*column, any) (any, error){
 	"tinyint": (*column).integer, "smallint": (*column).integer, "mediumint": (*column).integer,
 	"int": (*column).integer, "bigint": (*column).integer, "year": (*column).year, "bit": (*column).bit,
@@ -49,7 +47,6 @@ var converters = map[string]func(*column, any) (any, error){
 	"uuid": (*column).uuid, "inet4": (*column).inet, "inet6": (*column).inet,
 }
 
-// known reports whether values can be converted to the column's type.
 func (c *column) known() bool { return converters[c.typ] != nil }
 
 // collates reports whether the column may treat different values as equal, because its collation ignores case, accents
@@ -68,9 +65,9 @@ func (c *column) convert(v any) (any, error) {
 	return converters[c.typ](c, v)
 }
 
-// appendCompared appends a bound value that is compared with the column. It casts values for two types. The server
-// would compare a DECIMAL with a bare text as DOUBLEs. For several columns and a single tuple, (at, room) IN
-// (('09:30:00', 2)), MySQL 9.7 compares a TIME(3) as text, where '09:30:00.000' differs from '09:30:00'.
+// appendCompared appends a bound value that is compared with the column. It casts a DECIMAL, because the server would
+// compare it with a bare text as DOUBLEs. It casts a TIME(3), because MySQL 9.7 compares some of them as texts, where
+// '09:30:00.000' differs from '09:30:00'.
 func (c *column) appendCompared(b []byte, bound any) []byte {
 	switch {
 	case c.typ == "decimal":
@@ -81,7 +78,6 @@ func (c *column) appendCompared(b []byte, bound any) []byte {
 	return appendLiteral(b, bound)
 }
 
-// wrong returns the error for a value whose kind can't be converted to the column's type.
 func (c *column) wrong(v any) error {
 	kind := "a value of another kind"
 	switch v.(type) {
@@ -105,7 +101,6 @@ func (c *column) wrong(v any) error {
 	return fmt.Errorf("%s can't be stored as %s", kind, c.declared)
 }
 
-// misfit returns the error for a value of the right kind that doesn't fit.
 func (c *column) misfit(why string) error { return misfitError{c, why} }
 
 // text converts a value to CHAR, VARCHAR or a TEXT type. Texts stay unchanged, numbers keep all digits, and lists and
@@ -143,8 +138,8 @@ func (c *column) text(v any) (any, error) {
 	return s, nil
 }
 
-// holds returns an error if the column would change or refuse a text, for example because of its length. Characters
-// that a character set other than utf8mb3 lacks are not checked here, because the server refuses them.
+// holds returns an error if the column would cut, change or refuse a text. It doesn't look for characters that a
+// character set such as latin1 lacks, because the server refuses them.
 func (c *column) holds(s string) error {
 	if !replicator.ValidText(s) {
 		return c.misfit("a text that is not valid UTF-8")

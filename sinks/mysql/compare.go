@@ -39,9 +39,8 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 	return cells, next, nil
 }
 
-// elsewhere reports, for each key, whether its entries are left to another source's target. A target lists the keys to
-// which one of its own source's cells contributes. If no source's cell contributes to a key, the target of the source
-// whose name sorts first lists it.
+// elsewhere reports, for each key, whether another source's target lists its entries. A target lists the keys to which
+// its own source's cells contribute. Keys without contributions are listed by the source whose name sorts first.
 func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key) ([]bool, error) {
 	owners, err := ownersOf(ctx, t.sink.db, k.view.Name)
 	if err != nil {
@@ -64,8 +63,8 @@ func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key
 	return theirs, err
 }
 
-// Compare implements replicator.Target. It reads the tables in one snapshot. It compares a table's version column only
-// if the source has a version column. Otherwise log positions are the versions, and several of them would be right.
+// Compare implements replicator.Target. It reads the tables in one snapshot. It compares the version column only if the
+// source has one. Otherwise log positions are the versions, and several of them would be right.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	items := make([]*item, 0, len(ops))
 	converter := t.newConverter(ops)
@@ -101,7 +100,7 @@ func (t *Target) compareIn(
 		if err != nil {
 			return nil, err
 		}
-		wrong := map[string]bool{} // the entities that have a difference
+		wrong := map[string]bool{}
 		for _, e := range expected {
 			kind, lacking := k.differ(e.rows, held[e.id], e.versioned)
 			if len(lacking) > 0 {
@@ -117,13 +116,13 @@ func (t *Target) compareIn(
 				continue
 			}
 			wrong[e.item.entity] = true
-			differences = append(differences, replicator.Difference{Op: e.item.place, View: k.place, Kind: kind,
+			differences = append(differences, replicator.Difference{Op: e.item.opIndex, View: k.viewIndex, Kind: kind,
 				States: k.statesOf(e.item.entity, items, states), Held: k.entries(held[e.id])})
 		}
 		for _, d := range dead {
 			if !wrong[d.item.entity] {
-				differences = append(differences, replicator.Difference{Op: d.item.place, View: k.place, Kind: replicator.Dead,
-					States: []replicator.State{d.item.known(k, states).State}, Err: d.why})
+				differences = append(differences, replicator.Difference{Op: d.item.opIndex, View: k.viewIndex,
+					Kind: replicator.Dead, States: []replicator.State{d.item.known(k, states).State}, Err: d.why})
 			}
 		}
 	}
@@ -133,7 +132,6 @@ func (t *Target) compareIn(
 	return differences, t.unreplaced(ctx, tx)
 }
 
-// statesOf returns the sink's states, in a view, of the items' cells that belong to one entity.
 func (k *keeper) statesOf(entity string, items []*item, states *batchStates) (all []replicator.State) {
 	for _, it := range items {
 		if it.entity == entity && slices.ContainsFunc(it.values, func(c converted) bool { return c.keeper == k }) {
@@ -143,8 +141,8 @@ func (k *keeper) statesOf(entity string, items []*item, states *batchStates) (al
 	return all
 }
 
-// unreplaced returns an error if a rebuilt view was swapped in since the target was opened. The rebuilt view's states
-// have a different view id, so the caller has compared the old view's states.
+// unreplaced returns an error if a rebuilt view replaced one of the target's views since the target was opened. The
+// states that were compared then belong to the replaced view.
 func (t *Target) unreplaced(ctx context.Context, tx *sql.Tx) error {
 	retired, err := retiredIDs(ctx, tx)
 	if err == nil && slices.ContainsFunc(t.kept, func(k *keeper) bool { return retired[k.id] }) {
@@ -153,37 +151,33 @@ func (t *Target) unreplaced(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// expectation is what a view should hold for a key, and the item to report if the view doesn't.
 type expectation struct {
 	item *item
-	id   string // the key, in the stored form of rows
+	id   string // key, encoded for use as a map key
 	key  []any
 	rows []row
 
 	versioned bool // the table's version column must equal the version in rows
 }
 
-// deadItem is an item whose value the view can't hold.
 type deadItem struct {
 	item *item
 	why  error // nil: the server refused the value, and the reason is not known here
 }
 
-// known returns what the sink's state says of the item's cell in a view.
 func (it *item) known(k *keeper, states *batchStates) judge.Known {
 	return states.own.of(it.entity, it.cell).find(k.id).known()
 }
 
-// versioned reports whether the table's version column must have the op's version. It must if the version comes from a
-// version column of the source, and is the version in the cell's state. A log position need not agree, because it may
-// be that of a change or of a re-read.
+// versioned reports whether the table's version column must equal the op's version. If log positions are the versions,
+// they need not be equal, because the stored one may come from a change or from a re-read.
 func (it *item) versioned(k *keeper, states *batchStates) bool {
 	v := it.op.Version
 	return k.version != nil && v != it.op.Order && v != it.op.AsOf && v == it.known(k, states).State.Version
 }
 
-// isDead reports whether one of the item's values can't be computed, or can't be stored in the view. why is the reason.
-// If dead is true and why is nil, the server refused the value earlier: the state doesn't keep the server's reason.
+// isDead reports whether the view can't show one of the item's values, and why. why is nil if the server refused the
+// value earlier: the state doesn't keep the server's reason.
 func (it *item) isDead(i int, known judge.Known, states *batchStates) (why error, dead bool) {
 	c := &it.values[i]
 	if why = cmp.Or(it.op.Values[i].Err, c.err); why == nil {
@@ -193,14 +187,14 @@ func (it *item) isDead(i int, known judge.Known, states *batchStates) (why error
 	return why, why != nil || len(c.rows) > 0 && known.Refused(*it.op)
 }
 
-// expect collects, by key, what the items should contribute to a view. It also returns the dead letters: items whose
-// value the view can't hold.
+// expect collects, by key, what the view should hold according to the items. It also returns the items whose value the
+// view can't hold, as dead letters.
 func (t *Target) expect(
 	k *keeper, items []*item, states *batchStates,
 ) (out []expectation, dead []deadItem, err error) {
 	ordered := slices.Clone(items)
 	slices.SortStableFunc(ordered, func(a, b *item) int { return cmp.Compare(a.entity, b.entity) })
-	var all []contribution // the contributions of all cells of one key: the key of the last element of out
+	var all []contribution // contributions of all cells of the key in out's last element
 	whole := func() {
 		if n := len(out); n > 0 {
 			out[n-1].rows = k.kind.rows(k, inOrderOf(k.view, all))
@@ -248,8 +242,8 @@ func (t *Target) expect(
 	return out, dead, nil
 }
 
-// readHeld reads the rows of the expected keys from the view's table, in bound form: the fields, and the version if the
-// table has a column for it.
+// readHeld reads the rows that the view's table has for the expected keys: the fields, and the version if the table has
+// a column for it.
 func (t *Target) readHeld(
 	ctx context.Context, tx *sql.Tx, k *keeper, expected []expectation,
 ) (map[string][]row, error) {
@@ -271,7 +265,6 @@ func (t *Target) readHeld(
 	return held, nil
 }
 
-// entries converts rows to entries for a report.
 func (k *keeper) entries(rows []row) []replicator.Entry {
 	var entries []replicator.Entry
 	for _, r := range rows {
@@ -300,8 +293,8 @@ func (c *column) shown(v any) any {
 	return v
 }
 
-// asBound converts the server's text to the bound form. A text that convert would refuse, because another program wrote
-// it, stays a text.
+// asBound converts the server's text to the type that convert returns. A text that convert would refuse, because
+// another program wrote it, stays a text.
 func (c *column) asBound(text string) any {
 	var v any = text
 	switch c.typ {
@@ -325,9 +318,9 @@ func (c *column) asBound(text string) any {
 	return bound
 }
 
-// differ compares the rows that a key should have (want) with the rows that it has (got), and returns the kind of
-// difference. If want contains all rows of got, kind is "", and lacking has the other rows of want. That is no
-// difference if the table's collation treats each lacking row as equal to a row of got. The caller checks that.
+// differ compares the rows that a key should have (want) with the rows that it has (got). If the table only lacks rows,
+// kind is "", and lacking has them. The caller checks whether the collation treats each of them as equal to a row of
+// got.
 func (k *keeper) differ(want, got []row, versioned bool) (kind replicator.DifferenceKind, lacking []row) {
 	if kind := judge.Difference(len(want) > 0, len(got) > 0, true); kind != "" || len(want) == 0 {
 		return kind, nil
@@ -351,13 +344,12 @@ func (k *keeper) differ(want, got []row, versioned bool) (kind replicator.Differ
 	return "", lacking
 }
 
-// sameVersion reports whether two rows have the same version column.
 func (k *keeper) sameVersion(a, b row) bool {
 	n := len(k.fields)
 	return len(a) > n && len(b) > n && bytes.Equal(appendRows(nil, []row{a[n:]}), appendRows(nil, []row{b[n:]}))
 }
 
-// holdsAlike reports whether the table has, for each of a key's rows, a row that its collation treats as equal.
+// holdsAlike reports whether the table has, for each of the rows, one that its collation treats as equal.
 func (k *keeper) holdsAlike(ctx context.Context, tx *sql.Tx, key []any, rows []row) (bool, error) {
 	columns := append(slices.Clone(k.fields), k.keys...)
 	for _, r := range rows {
@@ -381,7 +373,6 @@ func (k *keeper) canonical(r row) string {
 	return string(appendRows(nil, []row{values}))
 }
 
-// canonical converts a bound value to a form that is the same for equal values.
 func (c *column) canonical(v any) any {
 	switch c.typ {
 	case "set":

@@ -13,27 +13,17 @@ import (
 // counterKind stores one row per group: the group's columns, and the sum of the amounts that cells contribute. A group
 // whose sum is 0 has no row.
 //
-// Cells of many keys share a group, so the table doesn't show what each cell contributes. The cell's state records that
-// (keeper.ledger). A change subtracts the old amounts and adds the new ones in the transaction that writes the state,
-// so a replay adds nothing. If another program changes the table, its sums stay wrong until the view is repaired or
-// rebuilt.
-//
-// Writers of different keys may update one group's row at the same time. The server adds under the row's lock, and all
-// writers write groups in the same order, to avoid deadlocks. Amounts and sums are exact, because the column is an
-// integer or a DECIMAL. An amount is rejected if the column can't hold the sum, or if the amount is negative and the
-// column is UNSIGNED. So a sum never depends on the order of its parts.
-//
-// The source decides which groups are distinct. A table that the program didn't create may have a case-insensitive
-// collation, which treats "Foo" and "foo" as equal. If two groups then share a row, its sum is wrong for both, so the
-// view fails.
+// Many cells share a row, so each cell's state records its amount. A change subtracts the old amount and adds the new
+// one in the transaction that writes the state, so a replay adds nothing. All writers write groups in the same order,
+// to avoid deadlocks.
 type counterKind struct{}
 
-// group returns the columns of a counter's group.
+// group returns the columns of a counter's group: all fields except the last, which is the amount.
 func (k *keeper) group() []*column { return k.fields[:len(k.fields)-1] }
 func (k *keeper) amount() *column  { return k.fields[len(k.fields)-1] }
 
-// isOneOf returns the condition for rows of the given groups. In an element of groups, a sum may follow the group's
-// values, and is ignored.
+// isOneOf returns the condition for rows of the given groups. Each element has the values of a group. A sum that
+// follows them is ignored.
 func (k *keeper) isOneOf(groups []row) string {
 	return oneOf(k.group(), len(groups), func(n int) []any { return groups[n] })
 }
@@ -70,16 +60,15 @@ func (counterKind) row(k *keeper, e replicator.Entry, version int64) (row, error
 	return r, nil
 }
 
-// rows is never called: a group has no key whose cells could be collected.
+// rows is never called: a group combines cells of many keys.
 func (counterKind) rows(*keeper, [][]row) []row { return nil }
 
-// sum is an amount to be added to a group, or the group's sum.
 type sum struct {
 	group row
 	total *big.Rat
 }
 
-// sums are amounts by group. The map's key is the group in its stored form.
+// sums are amounts by encoded group.
 type sums map[string]*sum
 
 // add adds the amounts of contributions. If back is set, it subtracts them.
@@ -107,7 +96,6 @@ func rational(bound any) *big.Rat {
 	return n
 }
 
-// sumText returns a sum of the column's amounts as text, with all digits.
 func (c *column) sumText(n *big.Rat) string {
 	scale := 0
 	if c.typ == "decimal" {
@@ -166,7 +154,7 @@ func (counterKind) write(w *writer, k *keeper, changes []change) error {
 }
 
 // keptApart fails if the server added an amount to another group's row, because a column's collation treats the two
-// groups as equal. It checks only columns whose collation may do that.
+// groups as equal.
 func (w *writer) keptApart(k *keeper, rows []row) error {
 	if len(k.loose) == 0 {
 		return nil
@@ -193,20 +181,19 @@ func (w *writer) keptApart(k *keeper, rows []row) error {
 	return nil
 }
 
-// onGroups runs a statement on the rows of the groups. The statement must end in WHERE.
+// onGroups runs a statement on the rows of the groups. It appends their condition, so the statement must end in WHERE.
 func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
 	for some := range slices.Chunk(groups, maxList) {
 		w.write(statement, k.isOneOf(some))
-		if err := w.run(k.place); err != nil {
+		if err := w.run(k.viewIndex); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeZeroes deletes the rows of groups whose sum is 0. It looks for them without locking, because this transaction
-// has just written the rows and so holds their locks. It deletes them one at a time. For a list of groups, the server
-// would read a small table from end to end, and wait for every row that another transaction has locked.
+// removeZeroes deletes the rows of groups whose sum is 0, one at a time. For a list of groups, the server would read a
+// small table from end to end, and wait for every row that another transaction has locked.
 func (w *writer) removeZeroes(k *keeper, groups []row) error {
 	var zeroes []row
 	for some := range slices.Chunk(groups, maxList) {
@@ -218,7 +205,7 @@ func (w *writer) removeZeroes(k *keeper, groups []row) error {
 	}
 	for _, r := range zeroes {
 		w.write("DELETE FROM ", k.table, " WHERE ", k.isOneOf([]row{r}), " AND ", k.amount().quoted, " = 0")
-		if err := w.run(k.place); err != nil {
+		if err := w.run(k.viewIndex); err != nil {
 			return err
 		}
 	}
@@ -232,7 +219,7 @@ func (w *writer) sums(k *keeper, where string) ([]row, error) {
 	}
 	found, err := readSums(w.ctx, w.conn, k, where)
 	if err != nil {
-		return nil, &viewError{view: k.place, err: err}
+		return nil, &viewError{view: k.viewIndex, err: err}
 	}
 	return found, nil
 }

@@ -8,31 +8,25 @@ import (
 	"sync"
 )
 
-// If several cells of a key feed an index, a value stays as long as one cell contributes it. So a change of one cell
-// normally rewrites all of the key's entries, which is cheap for a few cells. A key with many cells is called a crowd.
-// For a crowd only differences are written, and the other cells' contributions are read only if they matter:
-//
-//  - New entries are inserted. If the table has a unique key over the fields and the key, an entry that exists already
-//    adds no row.
-//  - The contributions of all cells are compared with all of the key's rows in four cases: an entry is removed, the
-//    table has no such unique key, a cell is repaired, or this target changes the key for the first time. This removes
-//    rows of an older definition of the view and rows that were added by hand, as for keys with few cells.
-//
-// A comparison reads the contributions of all of the key's cells, and keeps some bytes of each. So a batch that removes
-// entries reads in proportion to the crowd's size, and writes in proportion to the batch's.
+// An entry of an index stays as long as one cell of its key contributes it. So a change of a cell normally rewrites all
+// of the key's entries. For a key with very many cells (a crowd), only differences are written: new entries are
+// inserted. Only if an entry must be removed, or the table's rows can't be trusted, are the contributions of all cells
+// read, and compared with all of the key's rows.
 
-// fewCells is the number of cells above which a key is a crowd.
+// fewCells is how many cells a key of an index may have before a change writes only the differences, instead of all of
+// the key's entries.
 const fewCells = 64
 
-// maxCrowds is how many crowds are remembered. A forgotten crowd must be found again, by reading all of its states.
+// maxCrowds is how many keys with very many cells are remembered. A forgotten one must be found again, by reading all
+// of its states.
 const maxCrowds = 1000
 
-// crowds holds the entities that are known to have many cells. It is safe for concurrent use.
+// crowds remembers the entities that have very many cells. It is safe for concurrent use.
 type crowds struct {
 	mu sync.Mutex
 
-	// known has, by entity, the indexes of the views whose entries of the entity have been compared with what all cells
-	// contribute, since the target was opened.
+	// known has, by entity, the indexes of the views whose rows of the entity were compared with the contributions of all
+	// cells, since the target was opened.
 	known map[string]map[int]bool
 }
 
@@ -61,15 +55,13 @@ func (c *crowds) add(entity string) {
 	c.known[entity] = map[int]bool{}
 }
 
-// compared reports whether a view's entries of an entity have been compared with what all cells contribute, since the
-// target was opened.
 func (c *crowds) compared(entity string, view int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.known[entity][view]
 }
 
-// note records that a committed transaction compared views' entries with what all cells contribute.
+// note records, after a commit, which views' rows of which keys were compared with the contributions of all cells.
 func (c *crowds) note(all []crowdView) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,16 +77,16 @@ type crowdView struct {
 	view   int
 }
 
-// crowdReading reads the states of crowds (keys with very many cells): only of the batch's cells, or of all cells if
-// some view needs all of them.
+// crowdReading notices, while a batch reads states, which keys have very many cells (crowds). For these it reads only
+// the states of the batch's cells, unless some view needs all of them.
 type crowdReading struct {
 	target *Target
 	items  []*item
-	found  map[string]bool // the entities of the batch that are crowds
-	named  []*item         // the items for which only the cell's own state is read, and no other state of the key
+	found  map[string]bool // the batch's entities that have very many cells
+	named  []*item         // the items for which only the cell's own state is read
 }
 
-// newCrowdReading returns nil if all views treat keys with very many cells (crowds) like other keys.
+// newCrowdReading returns nil if no view treats keys with very many cells (crowds) differently from other keys.
 func (t *Target) newCrowdReading(items []*item) *crowdReading {
 	if !t.valued {
 		return nil
@@ -102,8 +94,8 @@ func (t *Target) newCrowdReading(items []*item) *crowdReading {
 	return &crowdReading{target: t, items: items, found: map[string]bool{}}
 }
 
-// take reports whether to read only the state of the item's own cell, because the item's key is known to have very many
-// cells (a crowd), and no view needs the states of all of them. r may be nil.
+// take reports whether to read only the item's own state, and not those of all cells of its key. That is so if the key
+// is known to have very many cells, and no view needs all of them. r may be nil.
 func (r *crowdReading) take(it *item) bool {
 	if r == nil || !r.found[it.entity] && !r.target.crowds.has(it.entity) {
 		return false
@@ -124,7 +116,7 @@ func (r *crowdReading) reads() int {
 	return 1
 }
 
-// write appends the query for the states of single cells, whose keys are known to have very many cells (crowds).
+// write appends a query for the states of single cells, whose keys have too many cells to read all of them.
 func (r *crowdReading) write(w *writer) {
 	if r.reads() == 0 {
 		return
@@ -150,8 +142,8 @@ func (r *crowdReading) write(w *writer) {
 	}
 }
 
-// add adds a state that was read. Once an entity turns out to have very many cells, add keeps only the states of the
-// batch's cells, unless some view needs the states of all cells.
+// add keeps a state that was read. Once an entity turns out to have very many cells, it keeps only states of the
+// batch's cells, unless some view needs all of them.
 func (r *crowdReading) add(to heldStates, entity string, h heldState) {
 	all := to[entity]
 	if len(all) >= r.target.sink.few && !r.found[entity] {
@@ -171,15 +163,15 @@ func (r *crowdReading) has(entity, cell string) bool {
 	return ok
 }
 
-// findItem finds a cell's index among sorted items.
+// findItem finds a cell by binary search among items that are sorted by entity and cell.
 func findItem(items []*item, entity, cell string) (int, bool) {
 	return slices.BinarySearchFunc(items, cell, func(it *item, cell string) int {
 		return cmp.Or(cmp.Compare(it.entity, entity), cmp.Compare(it.cell, cell))
 	})
 }
 
-// byValue reports whether a crowd's contributions can be written value by value. For that, two values must be equal
-// exactly if the server shows them as the same text.
+// byValue reports whether the entries of a key with very many cells can be written one by one. For that, two values
+// must be equal exactly if the server shows them as the same text.
 func (k *keeper) byValue() bool {
 	if _, ok := k.kind.(indexKind); !ok || !k.shared || k.version != nil && integerBits[k.version.typ] == 0 {
 		return false
@@ -193,7 +185,6 @@ func (k *keeper) byValue() bool {
 	})
 }
 
-// findDistinct sets k.distinct: whether a unique key of the table allows each value only once for each entity.
 func (k *keeper) findDistinct(sh *shape) {
 	names := k.keyNames()
 	for _, c := range k.fields {
@@ -202,17 +193,17 @@ func (k *keeper) findDistinct(sh *shape) {
 	k.distinct = slices.ContainsFunc(sh.indexes, func(x index) bool { return x.exactly(names) })
 }
 
-// crowd is a batch's changes to an entity with many cells, in one view.
+// crowd is what a batch changes in one index view, for one key with very many cells.
 type crowd struct {
 	k       *keeper
 	entity  string
 	key     []any
-	items   []*item // the batch's items of the entity
-	come    []row   // what the changed cells contribute now
-	compare bool    // all contributions must be compared with the table's rows of the key
+	items   []*item
+	come    []row // what the changed cells contribute now
+	compare bool  // all contributions must be compared with the table's rows of the key
 }
 
-// crowdsOf finds the crowds (keys with very many cells) whose contributions to a view change.
+// crowdsOf finds the keys with very many cells (crowds) whose contributions to a view change.
 func (t *Target) crowdsOf(k *keeper, items []*item, crowded map[string]bool) (all []*crowd, err error) {
 	for len(items) > 0 {
 		entity := items[0].entity
@@ -235,8 +226,8 @@ func (t *Target) crowdsOf(k *keeper, items []*item, crowded map[string]bool) (al
 	return all, nil
 }
 
-// change sets c's key, its new contributions, and whether the whole crowd must be compared, all from the batch's items.
-// It reports whether the items change any contribution.
+// change computes, from the batch's items of c, what the changed cells contribute now, and whether all of the key's
+// rows must be compared with all contributions. It reports whether any contribution changes.
 func (t *Target) change(c *crowd) (changed bool, err error) {
 	k := c.k
 	var gone []row
@@ -259,7 +250,7 @@ func (t *Target) change(c *crowd) (changed bool, err error) {
 		}
 	}
 	c.come = distinct([][]row{c.come}, len(k.fields))
-	if len(c.come) > 0 && !k.distinct || !k.fresh.Load() && !t.crowds.compared(c.entity, k.place) {
+	if len(c.come) > 0 && !k.distinct || !k.fresh.Load() && !t.crowds.compared(c.entity, k.viewIndex) {
 		c.compare = true
 	}
 	if c.compare || len(gone) == 0 {
@@ -276,8 +267,8 @@ func (t *Target) change(c *crowd) (changed bool, err error) {
 	return changed, nil
 }
 
-// writeCrowds writes the changes of crowds (keys with very many cells) to a view. It returns the crowds for which it
-// compared all contributions with the table.
+// writeCrowds writes a view's entries of keys with very many cells (crowds). It returns those for which it compared all
+// contributions with the table.
 func (t *Target) writeCrowds(
 	w *writer, k *keeper, items []*item, s *batchStates, crowded map[string]bool,
 ) (compared []crowdView, err error) {
@@ -289,9 +280,9 @@ func (t *Target) writeCrowds(
 		rows := c.come
 		if c.compare {
 			if rows, err = t.compareCrowd(w, c, s); err != nil {
-				return nil, &viewError{view: k.place, err: err}
+				return nil, &viewError{view: k.viewIndex, err: err}
 			}
-			compared = append(compared, crowdView{c.entity, k.place})
+			compared = append(compared, crowdView{c.entity, k.viewIndex})
 		}
 		keys := slices.Repeat([][]any{c.key}, len(rows))
 		if err := w.insert(k, rows, keys, w.claimed(k)); err != nil {
@@ -301,8 +292,8 @@ func (t *Target) writeCrowds(
 	return compared, nil
 }
 
-// claimed returns the INSERT's clause for a row whose unique key exists already. The clause gives the existing row the
-// new row's variant of the key, because a collation may treat two variants as equal, and the higher version.
+// claimed returns the INSERT's clause for entries that exist already. The existing row gets the new row's variant of
+// the key, because a collation may treat two variants as equal, and the higher version.
 func (w *writer) claimed(k *keeper) string {
 	suffix := w.server.rowAlias() + " ON DUPLICATE KEY UPDATE "
 	for i, c := range k.keys {
@@ -318,14 +309,13 @@ func (w *writer) claimed(k *keeper) string {
 	return suffix
 }
 
-// claim is a value that some cell of a key contributes.
+// claim is a value that at least one cell of a key contributes to an index.
 type claim struct {
-	version any  // the highest version; nil if the table has no column for it
-	held    bool // the table has a row of this value
+	version any // the highest version; nil if the table has no column for it
+	held    bool
 	wrong   bool // the table has rows of this value that must be deleted
 }
 
-// claims are the values that a key's cells contribute, by the values' hashes.
 type claims map[uint64]claim
 
 var claimSeed = maphash.MakeSeed()
@@ -347,9 +337,9 @@ func (c claims) add(k *keeper, rows []row) {
 	}
 }
 
-// compareCrowd compares what all of a crowd's cells contribute with the table's rows of the key. It deletes rows that
-// no cell contributes, and returns the rows to be inserted. If the table's unique key treats the values of two cells as
-// equal, the table has one row for both, and the other value is inserted again at each comparison.
+// compareCrowd deletes the key's rows that no cell contributes, and returns the rows that the table lacks. If the
+// table's unique key treats the values of two cells as equal, the table has one row for both, and the other value is
+// inserted again at each comparison.
 func (t *Target) compareCrowd(w *writer, c *crowd, s *batchStates) (missing []row, err error) {
 	k, all := c.k, claims{}
 	claimed := func(rows []row) { all.add(k, rows) }
@@ -387,8 +377,7 @@ func (t *Target) compareCrowd(w *writer, c *crowd, s *batchStates) (missing []ro
 	return missing, t.eachClaim(w, c, s, take)
 }
 
-// eachClaim calls f with the contribution of each cell of a crowd, from every source. For the batch's cells, that is
-// the new contribution.
+// eachClaim calls f with what each cell of the key, from every source, contributes after the batch.
 func (t *Target) eachClaim(w *writer, c *crowd, s *batchStates, f func(rows []row)) error {
 	give := func(kept string) error {
 		rows, err := parseRows(kept)
@@ -425,10 +414,9 @@ func (t *Target) eachClaim(w *writer, c *crowd, s *batchStates, f func(rows []ro
 	})
 }
 
-// unclaimed compares the table's rows of the crowd's key with the values that cells contribute (all). It sets
-// claim.held for each value that has a correct row. It returns the fields and key of the other rows, which are wrong.
-// If no cell contributes any value, a row whose key differs, for example in case, is not wrong, because it belongs to a
-// different entity.
+// unclaimed returns the key's rows in the table that no cell contributes, and sets claim.held in all for each value
+// that has a correct row. If no cell contributes anything, a row of a variant of the key belongs to another entity, and
+// stays.
 func (w *writer) unclaimed(c *crowd, all claims) (wrong []row, err error) {
 	k := c.k
 	columns := append(slices.Clone(k.fields), k.keys...)
@@ -467,7 +455,6 @@ func (w *writer) removeRows(k *keeper, rows []row) error {
 	return w.removeWhere(k, changes, columns, exactly(columns))
 }
 
-// query sends the pending statements and the query that was written, and calls scan with its result.
 func (w *writer) query(scan func(rows *sql.Rows) error) error {
 	query := w.taken(&w.text)
 	if err := w.send(); err != nil {

@@ -10,9 +10,8 @@ import (
 )
 
 // Dates and times must be texts, in the servers' form ("2009-02-27 18:30:05.25") or in ISO 8601
-// ("2009-02-27T18:30:05Z", "…+09:00"). A time with a zone is converted to UTC, which is the session's time zone. More
-// fractional digits than the column has are an error, unless they are zero. Numbers are refused, because they may be
-// seconds or milliseconds.
+// ("2009-02-27T18:30:05Z", "…+09:00"). A time with a zone is converted to UTC, which is the session's time zone.
+// Numbers are refused, because they may be seconds or milliseconds.
 
 type moment struct {
 	year, month, day     int
@@ -32,7 +31,6 @@ func asText(v any) (string, bool) {
 	return "", false
 }
 
-// momentForm matches a date, or a date and a time with an optional zone.
 var momentForm = regexp.MustCompile(`^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)` +
 	`(?:[ Tt](?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d+))?)?` +
 	`(?P<zone>Z|[+-](?P<hours>\d\d):?(?P<minutes>\d\d))?)?$`)
@@ -52,7 +50,6 @@ func parseMoment(s string) (m moment, ok bool) {
 	return m, m.validDate() && m.hour < 24 && m.minute < 60 && m.second < 60 && hours <= 14 && minutes < 60
 }
 
-// number parses digits: 0 if there are none.
 func number(digits string) int {
 	n, _ := strconv.Atoi(digits)
 	return n
@@ -132,7 +129,6 @@ func (c *column) date(v any) (any, error) {
 	return fmt.Sprintf("%04d-%02d-%02d", m.year, m.month, m.day), nil
 }
 
-// timeForm matches a time of day, or a duration.
 var timeForm = regexp.MustCompile(
 	`^(?P<sign>-?)(?P<hours>\d{2,3}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d+))?)?$`)
 

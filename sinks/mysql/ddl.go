@@ -11,9 +11,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Schema returns the DDL of the views' missing tables, one statement each. Every column's type is the configured one,
-// or else one that fits the source's values. A comment marks columns whose values are unknown. If the source can't be
-// asked, Schema fails, because it would have to guess types.
+// Schema returns the CREATE TABLE of each view's missing table. A comment marks columns whose values are unknown.
+// Schema fails if the source doesn't answer, because it would have to guess types.
 func (s *Sink) Schema(ctx context.Context, views []*replicator.View) ([]string, error) {
 	var out []string
 	from := s.origins("")
@@ -33,7 +32,6 @@ func (s *Sink) Schema(ctx context.Context, views []*replicator.View) ([]string, 
 	return out, nil
 }
 
-// createTarget creates a view's table if it is missing.
 func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origins) error {
 	database, table := split(settingsOf(v).Table, s.database)
 	if there, err := s.isThere(ctx, (&shape{database: database, table: table}).quoted()); there || err != nil {
@@ -51,7 +49,7 @@ func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origi
 	return nil
 }
 
-// ddl returns the CREATE TABLE of a view's table. The table's texts are compared by their bytes, because properties of
+// ddl returns the CREATE TABLE of a view's table. By default, texts are compared by their bytes, because two values of
 // a body are equal only if their bytes are. `types` in the configuration overrides that.
 func (s *Sink) ddl(ctx context.Context, v *replicator.View, columns []*declared) (string, error) {
 	settings := settingsOf(v)
@@ -83,8 +81,8 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View, columns []*declared)
 		"\n) ENGINE=InnoDB DEFAULT CHARSET=" + set + " COLLATE=" + collation, err
 }
 
-// declare chooses the columns of a view's table, in their order. Columns that the existing table has stay unchanged.
-// The parameter has is the existing table, or nil if there is none.
+// declare chooses the columns of a view's table, in their order. Columns of the existing table (has) stay unchanged.
+// has is nil if there is no table.
 func (s *Sink) declare(ctx context.Context, v *replicator.View, from *origins, has *shape) ([]*declared, error) {
 	d := declarer{sink: s, view: v, from: from, has: has}
 	if slices.ContainsFunc(v.Fields, func(f replicator.Field) bool { return d.given(f.Name) == "" }) {
@@ -130,8 +128,8 @@ func fitKey(columns []*declared) {
 // mostInRow is the size limit of columns stored within the row: 64 KiB, minus a little for the server.
 const mostInRow = 65_000
 
-// fitRow stores the longest columns outside of the row until the row fits the server's limit. It leaves columns of a
-// unique key and columns that the configuration declares unchanged.
+// fitRow gives the longest columns a type that is stored outside of the row, until the row fits the server's limit. It
+// leaves key columns and columns that the configuration declares unchanged.
 func fitRow(columns []*declared) {
 	for {
 		total, most := int64(0), int64(256)
@@ -150,9 +148,10 @@ func fitRow(columns []*declared) {
 	}
 }
 
-// outside returns the type that stores the texts or bytes of a type outside of the row.
+// outside returns a TEXT or BLOB type for the values of a VARCHAR or VARBINARY, because the server stores those outside
+// of the row.
 func outside(typ string) string {
-	_, rest, _ := strings.Cut(typ, ")") // character set and collation
+	_, rest, _ := strings.Cut(typ, ")") // rest is the character set and collation
 	if strings.Contains(strings.ToUpper(typ), "BINARY(") {
 		return "BLOB"
 	}
@@ -162,9 +161,9 @@ func outside(typ string) string {
 // prefix is how many characters, or bytes, of a long column are indexed.
 const prefix = 191
 
-// indexKeys returns the keys of an index's table: one by value, and one by the entity's key. A primary key can't
-// contain a column that is too long to be indexed in full, because values with the same beginning would count as equal.
-// Then an extra column numbers the rows, because many servers require a primary key.
+// indexKeys returns the keys of an index view's table: one by value, and one by the entity's key. The key by value is
+// not the primary key if it has only the beginning of a long column, because equal beginnings would count as
+// duplicates. Then an extra column numbers the rows.
 func indexKeys(columns []*declared, keys []string) []string {
 	room := int64(seen.MostIndexed)
 	for _, c := range columns {
@@ -186,9 +185,8 @@ func indexKeys(columns []*declared, keys []string) []string {
 	return []string{"  PRIMARY KEY (" + byValue + ")", byKey}
 }
 
-// valueKey returns the parts of an index on an index view's values, which takes at most room bytes: as many columns as
-// fit, and of a long column only the beginning. long reports whether some value is not indexed in full, fit whether all
-// columns fit.
+// valueKey returns the columns of an index over an index view's fields, in at most room bytes: as many columns as fit,
+// and of a long column only the beginning. long: some column is not indexed in full. fit: all columns fit.
 func valueKey(columns []*declared, room int64) (parts []string, long, fit bool) {
 	for _, c := range columns {
 		if c.role != ofIndex {
@@ -206,7 +204,6 @@ func valueKey(columns []*declared, room int64) (parts []string, long, fit bool) 
 	return parts, long, true
 }
 
-// numberColumn is the name of a column that numbers rows, distinct from the view's columns.
 func numberColumn(columns []*declared) string {
 	name := "replicator_id"
 	for slices.ContainsFunc(columns, func(c *declared) bool { return strings.EqualFold(c.name, name) }) {
@@ -245,7 +242,6 @@ func rowBytes(typ string) int64 {
 	return 12
 }
 
-// characterBytes is the largest size of a character in the character set that a declaration names.
 func characterBytes(declared string) int64 {
 	_, set, _ := strings.Cut(declared, "CHARACTER SET ")
 	set, _, _ = strings.Cut(set, " ")

@@ -27,8 +27,8 @@ const (
 	ofVersion             // the cell's version
 )
 
-// anything maps a role to the type of a column whose values are unknown, because the field names no source column and
-// no sampled body has it. unseen says which values fit this type, for a comment in the DDL.
+// anything has, by role, the type of a column about whose values nothing is known. unseen says, for a comment in the
+// DDL, which values fit this type.
 var (
 	anything = map[role]string{
 		ofRow: "LONGTEXT", ofIndex: "VARCHAR(255)", ofKey: "VARBINARY(255)", ofGroup: "VARCHAR(255)", ofSum: "DECIMAL(65,10)",
@@ -47,14 +47,13 @@ func mixed(r role) string {
 	return anything[r]
 }
 
-// use is the purpose of one column of a view's table.
 type use struct {
 	replicator.Field
-	role  role
-	place int // index in View.Fields; -1 for a key or the version
+	role       role
+	fieldIndex int // in View.Fields; -1 for a key or the version
 }
 
-// usesOf lists the uses of a view's columns, in the order of a created table.
+// usesOf lists what each column of a view's table is for, in the order of a CREATE TABLE.
 func usesOf(v *replicator.View) (uses []use) {
 	settings := settingsOf(v)
 	for i, f := range v.Fields {
@@ -84,17 +83,15 @@ func usesOf(v *replicator.View) (uses []use) {
 	return uses
 }
 
-// declared is a column of a table to be created.
 type declared struct {
 	name   string
-	typ    string // with character set and collation, if they differ from the table's
+	typ    string // the SQL type, with character set and collation if they differ from the table's
 	role   role
 	given  bool   // the column exists, or the configuration names its type
 	note   string // a hint for the person who reads the statement
-	origin string // see originOf
+	origin string // the COMMENT, which says for what purpose the program makes the column
 }
 
-// line is the column's line in a CREATE TABLE or an ALTER TABLE.
 func (c *declared) line() string {
 	null, origin, note := " NOT NULL", "", ""
 	switch {
@@ -116,7 +113,6 @@ func (c *declared) line() string {
 	return sqlname.Quote(c.name) + " " + c.typ + null + origin + note
 }
 
-// declarer chooses the types of the columns of a view's table.
 type declarer struct {
 	sink    *Sink
 	view    *replicator.View
@@ -141,7 +137,7 @@ func (d *declarer) given(name string) string {
 func (d *declarer) declare(ctx context.Context, u use) error {
 	c := &declared{name: u.Name, typ: d.given(u.Name), role: u.role, origin: originOf(d.view, u)}
 	if has := d.has.column(u.Name); has != nil && !has.isOurs() {
-		c.origin = "" // the column belongs to another program
+		c.origin = "" // another program's column doesn't get our COMMENT
 	}
 	d.columns = append(d.columns, c)
 	switch {
@@ -156,8 +152,8 @@ func (d *declarer) declare(ctx context.Context, u use) error {
 		return nil
 	}
 	var of seen.Values
-	if u.place >= 0 && u.place < len(d.sampled) {
-		of = d.sampled[u.place]
+	if u.fieldIndex >= 0 && u.fieldIndex < len(d.sampled) {
+		of = d.sampled[u.fieldIndex]
 	}
 	typ, err := d.sourceType(ctx, u.Field, u.role)
 	if err != nil {
@@ -193,7 +189,7 @@ func sampledType(of *seen.Values, name string, r role) string {
 	return mixed(r)
 }
 
-// sumOfSampled is the type of a sum of sampled amounts.
+// sumOfSampled chooses the type of a counter's sum from sampled amounts.
 func sumOfSampled(of *seen.Values) string {
 	switch {
 	case of.Texts+of.UUIDs+of.Bytes+of.Lists+of.Objects > 0:
@@ -211,7 +207,7 @@ func sumOfSampled(of *seen.Values) string {
 // small reports whether n has at most 40 bits. A BIGINT can hold the sum of eight million such numbers.
 func small(n *big.Int) bool { return n.BitLen() <= 40 }
 
-// inBodies reports whether a field comes from bodies in at least one table.
+// inBodies reports whether at least one table provides the field from its bodies, and not from a column.
 func (d *declarer) inBodies(f replicator.Field) bool {
 	return slices.ContainsFunc(config.OriginsOf(d.view, f.Path), func(o config.Origin) bool {
 		return config.ColumnOf(d.sink.tables[o.Table], o.Path) == ""
@@ -244,17 +240,14 @@ func (d *declarer) sourceType(ctx context.Context, f replicator.Field, r role) (
 // and zero padding of numbers.
 var notType = regexp.MustCompile(`(?i) ?/\*.*?\*/| zerofill`)
 
-// bare returns the column's type, without parts that our declarations can't contain.
+// bare returns the column's type without comments and ZEROFILL.
 func (c *SourceColumn) bare() string { return strings.TrimSpace(notType.ReplaceAllString(c.Type, "")) }
 
 // foreign maps types that only MariaDB has to types that hold their text form.
 var foreign = map[string]string{"uuid": "CHAR(36)", "inet4": "VARCHAR(15)", "inet6": "VARCHAR(39)"}
 
 // typeFor returns a type that holds every value of a source's column, with a collation that distinguishes at least as
-// much.
-//
-// ENUMs and SETs become texts, because their columns may get more members. An ENUM column also holds "" for values that
-// were not members when they were written.
+// much. r is the role of the view's column. ENUMs and SETs become texts, because their columns may get more members.
 func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (string, error) {
 	kind := origin.kind()
 	if r == ofSum {
@@ -272,7 +265,7 @@ func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (strin
 	case kind == "set":
 		return fmt.Sprintf("VARCHAR(%d)", max(255, len([]rune(strings.Join(members(typ), ","))))), nil
 	case slices.Contains(unconvertible, kind):
-		return "LONGBLOB", nil // holds the value's bytes
+		return "LONGBLOB", nil
 	case other && !srv.isMariaDB():
 		return text, nil
 	case kind == "json" && r != ofRow:
@@ -297,8 +290,7 @@ func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (strin
 	return typ, nil
 }
 
-// larger is the next larger type of text: UTF-8 may need four bytes per character where another character set needs
-// one.
+// larger returns the next larger TEXT type, because a text that moves to UTF-8 may need more bytes per character.
 func larger(typ string) string {
 	switch strings.ToLower(typ) {
 	case "tinytext":
@@ -349,8 +341,8 @@ func widest(a, b string) string {
 	return ""
 }
 
-// rank returns a text type's index among the types by size. A CHAR or VARCHAR counts as a MEDIUMTEXT, because its
-// values may be too long for a TEXT with another character set.
+// rank returns a text type's index in sizes; -1: it is no text. A CHAR or VARCHAR counts as a MEDIUMTEXT, because its
+// values may be too long for a TEXT in another character set.
 func rank(sizes []string, typ string) int {
 	typ = strings.ToLower(typ)
 	if strings.HasPrefix(typ, "varchar") || strings.HasPrefix(typ, "char") {

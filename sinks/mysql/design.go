@@ -71,7 +71,6 @@ func (s *Sink) uncreatable(ctx context.Context, v *replicator.View, statement st
 	return classify(err, doing)
 }
 
-// creating describes the creation of a view's table, for error messages.
 func creating(v *replicator.View) string {
 	return fmt.Sprintf("creating table %s from its types", settingsOf(v).Table)
 }
@@ -82,7 +81,7 @@ func uncreated(v *replicator.View, err error) error {
 	refused := classify(err, creating(v))
 	var e *mysql.MySQLError
 	if errors.As(err, &e) && !faultOf(e).plain {
-		refused = fmt.Errorf("%w: %s", refused, strings.Join(strings.Fields(e.Message), " ")) // in one line
+		refused = fmt.Errorf("%w: %s", refused, strings.Join(strings.Fields(e.Message), " "))
 	}
 	return replicator.Fatal(refused)
 }

@@ -11,14 +11,12 @@ import (
 	"replicator"
 )
 
-// A view's mark and states are in the sink's own tables. They survive if the view's table is dropped and created again,
-// or emptied. The mark would then claim changes that the table lacks, and cells that don't change would never be
-// written again. A table's id or creation time can't reveal this, because an ALTER that rebuilds a table changes both.
-// But opening the view notices that the table is missing, and later checks notice that it lost all of its rows
-// (loss.go). If only some rows were deleted by hand, a verification finds and repairs that.
+// A view's progress and states are in the sink's own tables, and survive if the view's table is dropped or emptied.
+// Then cells that don't change would never be written again. So opening the view notices that the table is missing, and
+// later checks notice that it lost all of its rows (loss.go).
 
-// refuseGone returns an error if a view's table is gone although the sink has a mark for the view (the log position
-// that the view has reached). It forgets the view, so that the view is filled again, like any view that a sink lost.
+// refuseGone returns an error if a view's table is gone although the sink has stored progress for the view. It also
+// forgets the view, so that the view is filled again.
 func (s *Sink) refuseGone(ctx context.Context, v *replicator.View) error {
 	name, err := s.gone(ctx, v)
 	if err != nil || name == "" {
@@ -27,8 +25,8 @@ func (s *Sink) refuseGone(ctx context.Context, v *replicator.View) error {
 	return s.refuseLost(ctx, v, name, "was dropped")
 }
 
-// gone returns the name of a view's table if the view has a mark and the table is missing. It returns "" if the view
-// never had a mark, or if the table exists but the user may not see it.
+// gone returns the name of a view's table if the table is missing although the sink has stored progress for the view;
+// else "". A table that the user may not see is not missing.
 func (s *Sink) gone(ctx context.Context, v *replicator.View) (name string, err error) {
 	database, table := split(settingsOf(v).Table, s.database)
 	name = (&shape{database: database, table: table}).quoted()

@@ -18,17 +18,16 @@ const (
 	noTable      = 1146
 	errDuplicate = 1062
 	errDeadlock  = 1213
-	errLockWait  = 1205 // the wait for a row's lock, or a table's lock, timed out
+	errLockWait  = 1205
 
 	errTableChanged = 1412 // the table was altered since the snapshot began
 )
 
-// transient reports whether the server rolled the transaction back in favor of another one, so that it may be repeated
-// at once. A lock timeout is not transient: another program holds the lock for long, and the operator must see that the
-// views wait.
+// transient reports whether a transaction ended in a deadlock, so that it may be repeated at once. A lock timeout is
+// not transient: another program holds the lock for long, and the operator must see that.
 func transient(err error) bool { return is(err, errDeadlock) }
 
-// refuses reports whether the server refuses a statement. If each statement is sent alone, the error shows which one.
+// refuses reports whether the server, or the driver, refused a statement. A deadlock doesn't count.
 func refuses(err error) bool {
 	var e *mysql.MySQLError
 	return errors.As(err, &e) && !transient(err) || errors.Is(err, mysql.ErrPktTooLarge)
@@ -120,8 +119,8 @@ type curable struct {
 func (e curable) Error() string { return e.error.Error() + ": " + e.cure }
 func (e curable) Unwrap() error { return e.error }
 
-// granting adds the necessary GRANT statement to said, if the user lacks a right that views need in a database. said is
-// classify's result for err.
+// granting adds the missing GRANT statement to said, which is classify's result for err, if the user lacks a right in a
+// database.
 func (s *Sink) granting(ctx context.Context, said, err error, database string) error {
 	if is(err, 1044, 1142, 1143) {
 		return curable{said, s.grant(ctx, database, "SELECT, INSERT, UPDATE, DELETE")}

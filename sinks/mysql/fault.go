@@ -8,7 +8,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// blame says what causes a server's error.
 type blame int
 
 const (
@@ -21,7 +20,6 @@ const (
 	tableFault                // the statement's table is the cause; the operator must fix the table
 )
 
-// fault describes a known error.
 type fault struct {
 	name  string // the error's name in the servers' manuals
 	blame blame
@@ -29,9 +27,9 @@ type fault struct {
 	plain bool   // the server's message contains no value, so it may be shown
 }
 
-// faults are the known errors of MySQL and MariaDB. Any other error counts as caused by the row that is written: a
-// value, a trigger or an index can cause hundreds of different errors, and each release adds more. A message may quote
-// a value ("Duplicate entry '…'"), and values must not reach a log. So only a plain fault's message is shown.
+// faults are the known errors of MySQL and MariaDB. Any other error counts as caused by the written row, because a
+// value, a trigger or an index can cause hundreds of different errors. A message may quote a value, and values must not
+// reach a log, so only a fault with plain set shows it.
 var faults = map[uint16]fault{
 	// The server rolls back a transaction in favor of another one, stops, accepts no writes, is full, or reached a
 	// limit.
@@ -41,9 +39,9 @@ var faults = map[uint16]fault{
 	1036: {name: "ER_OPEN_AS_READONLY", blame: serverFault, means: "the table is read-only"},
 	1037: {name: "ER_OUTOFMEMORY", blame: serverFault, means: "the server is out of memory"},
 	1038: {name: "ER_OUT_OF_SORTMEMORY", blame: serverFault, means: "the server is out of memory for sorting"},
-	1040: {name: "ER_CON_COUNT_ERROR", blame: serverFault, plain: true}, // too many connections
+	1040: {name: "ER_CON_COUNT_ERROR", blame: serverFault, plain: true},
 	1041: {name: "ER_OUT_OF_RESOURCES", blame: serverFault, means: "the server is out of memory"},
-	1047: {name: "ER_UNKNOWN_COM_ERROR", blame: serverFault, means: "the node of the cluster is not ready"}, // Galera's
+	1047: {name: "ER_UNKNOWN_COM_ERROR", blame: serverFault, means: "the node of the cluster is not ready"}, // from Galera
 	1053: {name: "ER_SERVER_SHUTDOWN", blame: serverFault, plain: true},
 	1077: {name: "ER_NORMAL_SHUTDOWN", blame: serverFault, means: "the server shuts down"},
 	1079: {name: "ER_SHUTDOWN_COMPLETE", blame: serverFault, means: "the server shuts down"},
@@ -57,7 +55,7 @@ var faults = map[uint16]fault{
 	1213: {name: "ER_LOCK_DEADLOCK", blame: serverFault, plain: true},
 	1223: {name: "ER_CANT_UPDATE_WITH_READLOCK", blame: serverFault, means: "all tables are locked for reading"},
 	1226: {name: "ER_USER_LIMIT_REACHED", blame: serverFault, means: "the user has reached one of the server's limits"},
-	1290: {name: "ER_OPTION_PREVENTS_STATEMENT", blame: serverFault, plain: true}, // read_only
+	1290: {name: "ER_OPTION_PREVENTS_STATEMENT", blame: serverFault, plain: true}, // the option is usually read_only
 	1296: {name: "ER_GET_ERRMSG", blame: serverFault, means: "the storage engine failed"},
 	1297: {name: "ER_GET_TEMPORARY_ERRMSG", blame: serverFault, means: "the storage engine failed for a moment"},
 	1317: {name: "ER_QUERY_INTERRUPTED", blame: serverFault, plain: true},
@@ -69,7 +67,7 @@ var faults = map[uint16]fault{
 	1836: {name: "ER_READ_ONLY_MODE", blame: serverFault, plain: true},
 	1874: {name: "ER_INNODB_READ_ONLY", blame: serverFault, means: "InnoDB is read-only"},
 	1881: {name: "ER_INNODB_FORCED_RECOVERY", blame: serverFault, means: "InnoDB is read-only while it recovers"},
-	1927: {name: "ER_CONNECTION_KILLED", blame: serverFault, means: "the connection was killed"}, // MariaDB's
+	1927: {name: "ER_CONNECTION_KILLED", blame: serverFault, means: "the connection was killed"},
 	3024: {name: "ER_QUERY_TIMEOUT", blame: serverFault, plain: true},
 	3058: {name: "ER_USER_LOCK_DEADLOCK", blame: serverFault, means: "a deadlock"},
 	3100: {name: "ER_RUN_HOOK_ERROR", blame: serverFault, means: "the replication group rejected the transaction"},
@@ -95,7 +93,7 @@ var faults = map[uint16]fault{
 	1712: {name: "ER_INDEX_CORRUPT", blame: passingFault, means: "an index of the table is damaged"},
 	1812: {name: "ER_TABLESPACE_MISSING", blame: passingFault, means: "the table's file is missing"},
 	1814: {name: "ER_TABLESPACE_DISCARDED", blame: passingFault, means: "the table's file was discarded"},
-	1932: {name: "ER_NO_SUCH_TABLE_IN_ENGINE", blame: passingFault, means: "the engine lacks the table"}, // MariaDB's
+	1932: {name: "ER_NO_SUCH_TABLE_IN_ENGINE", blame: passingFault, means: "the engine lacks the table"},
 	3572: {name: "ER_LOCK_NOWAIT", blame: passingFault, means: "another session holds the lock"},
 
 	// The transaction or statement is too large.
@@ -105,7 +103,7 @@ var faults = map[uint16]fault{
 	1436: {name: "ER_STACK_OVERRUN_NEED_MORE", blame: sizeFault, means: "the row needs a larger thread_stack"},
 	1534: {name: "ER_BINLOG_ROW_LOGGING_FAILED", blame: batchFault, means: "the server can't write its binlog"},
 	1705: {name: "ER_STMT_CACHE_FULL", blame: sizeFault, means: "the row is larger than max_binlog_stmt_cache_size"},
-	1969: {name: "ER_STATEMENT_TIMEOUT", blame: batchFault, means: "it exceeded max_statement_time"}, // MariaDB's
+	1969: {name: "ER_STATEMENT_TIMEOUT", blame: batchFault, means: "it exceeded max_statement_time"},
 
 	// The operator must fix the user or its rights.
 	1045: {name: "ER_ACCESS_DENIED_ERROR", blame: userFault, plain: true},
@@ -160,11 +158,11 @@ var faults = map[uint16]fault{
 	1644: {name: "ER_SIGNAL_EXCEPTION", means: "a trigger refused the row"},
 	3140: {name: "ER_INVALID_JSON_TEXT", means: "a text is not valid JSON"},
 	3819: {name: "ER_CHECK_CONSTRAINT_VIOLATED", means: "a CHECK constraint refuses the row"},
-	4025: {name: "ER_CONSTRAINT_FAILED", means: "a CHECK constraint refuses the row"}, // MariaDB's
+	4025: {name: "ER_CONSTRAINT_FAILED", means: "a CHECK constraint refuses the row"},
 }
 
-// faultOf returns the description of a server's error. Lost connections and rolled-back transactions, which are
-// temporary, are recognized by their SQL state. An error from SIGNAL may have any number, so its number means nothing.
+// faultOf returns what is known of a server's error. An unknown number counts as temporary if the SQLSTATE means a lost
+// connection (08) or a rolled-back transaction (40). A SIGNAL may use any number, so its number means nothing.
 func faultOf(e *mysql.MySQLError) fault {
 	state := string(e.SQLState[:])
 	f, known := faults[e.Number]
@@ -177,10 +175,9 @@ func faultOf(e *mysql.MySQLError) fault {
 	return f
 }
 
-// signalled reports whether an error comes from a SIGNAL statement, which uses the class of states reserved for users.
+// signalled reports whether an error comes from a SIGNAL statement: SQLSTATE class 45 is reserved for such errors.
 func signalled(e *mysql.MySQLError) bool { return strings.HasPrefix(string(e.SQLState[:]), "45") }
 
-// blames says what causes an error; ok is false if it is not a server's error.
 func blames(err error) (b blame, ok bool) {
 	var e *mysql.MySQLError
 	switch {
@@ -192,15 +189,13 @@ func blames(err error) (b blame, ok bool) {
 	return 0, false
 }
 
-// tooMuch reports whether a smaller batch may succeed.
 func tooMuch(err error) bool {
 	b, ok := blames(err)
 	return ok && (b == batchFault || b == sizeFault)
 }
 
-// rowReason returns why the server refused a row that was sent alone: the error's description, number and SQL state,
-// without any value. It returns "" if the row is not the cause. The sink's own tables refuse only rows that are too
-// large.
+// rowReason returns why the server refused a row, without any value of it; "" if the row is not the cause. The sink's
+// own tables refuse only rows that are too large.
 func rowReason(err error) string {
 	var at *viewError
 	if b, ok := blames(err); !ok || b != rowFault && b != sizeFault || !errors.As(err, &at) {

@@ -10,12 +10,10 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Each source has its own states. If several shards feed a view, a batch also reads the other shards' states of its
-// cells, under the same locks. judge.Batch.Claim then decides which source's row the view shows. If another source's
-// row is shown, this source's row waits, and its state keeps it. The transaction that removes the other source's row
+// Each source, such as a shard, has its own states. If several sources have a row of a cell, a view shows the one that
+// came first (judge.Batch.Claim). A later source's row waits in its state. The transaction that removes the shown row
 // writes the waiting row to the table.
 
-// batchStates are the states that were read for a batch's entities.
 type batchStates struct {
 	own    heldStates
 	others heldStates         // states of other sources' cells, by this source's id of the entity
@@ -24,8 +22,8 @@ type batchStates struct {
 	horizons map[uint32]int64 // by view id: the log position below which deleted cells may have been forgotten
 }
 
-// entities appends the ids of a key's entity in the table of states: own, the id for the target's source, and one for
-// each other source that may have a row of the entity.
+// entities appends a key's ids in the table of states: own, its id at the target's source, and its ids at the other
+// sources that may have rows of the key.
 func (t *Target) entities(all []string, own string, key replicator.Key) []string {
 	all = append(all, own)
 	for _, source := range t.others.Of(key) {
@@ -34,9 +32,9 @@ func (t *Target) entities(all []string, own string, key replicator.Key) []string
 	return all
 }
 
-// place finds the map for a state that was read: s.own, or s.others if the state is another source's. entity is the
-// entity's id in the table of states, and own is this source. place returns the map, and the id that the entity has for
-// this source. For another source's state, it also sets h.source and h.entity.
+// place finds the map for a state that was read, and the state's key in it: s.own, or s.others if the state is not of
+// the source own. entity is the id in the table of states. For another source's state, it also sets h.source and
+// h.entity.
 func (s *batchStates) place(own string, h *heldState, entity string) (to heldStates, id string) {
 	r := wire.NewReader(entity)
 	source := r.Text()
@@ -47,7 +45,7 @@ func (s *batchStates) place(own string, h *heldState, entity string) (to heldSta
 	return s.others, entityID(own, replicator.Key(r.Rest()))
 }
 
-// writeOwners appends the query for the other sources that feed the target's views.
+// writeOwners appends the query for the other sources that feed the target's views, with the views' ids there.
 func (w *writer) writeOwners(t *Target) {
 	w.write("SELECT name, source, id, salt FROM ", viewsTable, " WHERE name IN (")
 	for i, v := range t.views {
@@ -83,7 +81,6 @@ func (s *batchStates) idOf(k *keeper, source string) uint32 {
 	return 0
 }
 
-// readBatch reads the states of items' entities, and of the same entities at other sources, in a snapshot.
 func (t *Target) readBatch(ctx context.Context, tx *sql.Tx, items []*item) (*batchStates, error) {
 	var entities []string
 	for _, it := range items {
@@ -114,14 +111,14 @@ func (t *Target) readBatch(ctx context.Context, tx *sql.Tx, items []*item) (*bat
 	return s, s.scanOwners(rows)
 }
 
-// fellow is another source's cell that has the key and column of an item's cell, in one view.
+// fellow is a cell's state at another source that feeds the same view, with the view's id there.
 type fellow struct {
 	owner
 	held *heldState
 }
 
-// fellows returns the other sources' cells that have the key and column of the item's cell (all), and the state of each
-// in a view (known). It omits cells without a state in the view.
+// fellows returns the states, in a view, that the item's cell has at other sources. known[i] and all[i] are the same
+// state.
 func (s *batchStates) fellows(k *keeper, it *item) (known []judge.Fellow, all []fellow) {
 	for i := range s.others[it.entity] {
 		h := &s.others[it.entity][i]
@@ -144,13 +141,15 @@ func (s *batchStates) leads(k *keeper, it *item) bool {
 	return slices.ContainsFunc(known, judge.Fellow.Leads)
 }
 
-// promotion is the change of another source's cell whose rows only its state kept so far. The view now shows them.
+// promotion is a change to another source's cell: the view now shows its rows, which only its state kept while the view
+// showed this source's row.
 type promotion struct {
 	held  *heldState
-	views cellState // the cell's new state
+	views cellState // new state of the other source's cell
 }
 
-// claim decides which source's row a view shows for an item's cell. v is this source's new state.
+// claim decides whether a view shows this source's row of an item's cell, or another source's. v is this source's new
+// state, and becomes what must be stored.
 func (it *item) claim(batch *judge.Batch, n int, s *batchStates, v *viewState) error {
 	c := &it.values[n]
 	c.now, c.yields, c.waits, c.heir = c.rows, false, false, false
@@ -162,7 +161,7 @@ func (it *item) claim(batch *judge.Batch, n int, s *batchStates, v *viewState) e
 		known[i].Barren = known[i].Barren || c.barren
 	}
 	var heir int
-	c.yields, c.waits, heir = batch.Claim(it.place, n, v.state, known)
+	c.yields, c.waits, heir = batch.Claim(it.opIndex, n, v.state, known)
 	switch {
 	case c.yields && c.applies:
 		c.now = nil
@@ -179,8 +178,8 @@ func (it *item) claim(batch *judge.Batch, n int, s *batchStates, v *viewState) e
 	return nil
 }
 
-// promote makes a view show the rows of another source's cell (f), which only that cell's state kept so far. If barren
-// is set, the table can't hold these rows, so the view shows nothing for the cell.
+// promote makes a view show the rows of another source's cell (f), which only that cell's state kept so far. barren:
+// the table can't hold these rows, so the view shows nothing for the cell.
 func (it *item) promote(c *converted, f fellow, barren bool) (err error) {
 	i := slices.IndexFunc(it.promoted, func(p promotion) bool { return p.held == f.held })
 	if i < 0 {
@@ -205,7 +204,7 @@ func (it *item) promote(c *converted, f fellow, barren bool) (err error) {
 	return nil
 }
 
-// shown calls f with what other sources' cells of an entity contribute to a view once the batch is applied.
+// shown calls f with what the entity's cells at other sources contribute to a view after the batch.
 func (s *batchStates) shown(k *keeper, entity string, items []*item, f func(cell string, rows []row) error) error {
 	for i := range s.others[entity] {
 		h := &s.others[entity][i]
@@ -234,7 +233,7 @@ func (s *batchStates) shown(k *keeper, entity string, items []*item, f func(cell
 	return nil
 }
 
-// promoted returns items for the other sources' cells whose rows views now show. Only these items' states are written.
+// promoted returns items that store the new states of other sources' cells whose rows the views show now.
 func promoted(items []*item) (changed []*item) {
 	for _, it := range items {
 		for _, p := range it.promoted {

@@ -8,8 +8,8 @@ import (
 )
 
 // Fitter returns a function that returns an error if a value doesn't fit the column of a field, given the field's index
-// in View.Fields. The function accepts every value of a column that a rebuild will recreate. It also accepts every
-// amount of a counter, because only the sum must fit. If the table does not exist yet, Fitter returns nil.
+// in View.Fields. Values for a column that a rebuild will recreate always fit, and so do a counter's amounts. If the
+// table does not exist yet, Fitter returns nil.
 func (s *Sink) Fitter(ctx context.Context, v *replicator.View) (func(field int, value any) error, error) {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if sh == nil || err != nil {

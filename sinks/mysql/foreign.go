@@ -8,11 +8,9 @@ import (
 	"replicator"
 )
 
-// Foreign implements replicator.Shadower. It names the parts of the view's table that a swap would lose, or says that
-// the table's name is too long to get the suffix of a second table. Triggers and foreign keys are lost, because CREATE
-// TABLE … LIKE copies neither. Other tables' foreign keys follow the old table through its RENAME. The application's
-// own columns are lost, because no cell contains them. Triggers are visible only to an account that has TRIGGER on the
-// table.
+// Foreign implements replicator.Shadower. It names the parts of the view's table that a swap would lose: other
+// programs' columns, triggers and foreign keys. CREATE TABLE … LIKE copies no triggers and no foreign keys. Other
+// tables' foreign keys follow the old table through its RENAME.
 func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil || sh == nil {
@@ -46,7 +44,6 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 		strings.Join(foreign, ", ")), nil
 }
 
-// dependents names a table's triggers and foreign keys, and other tables' foreign keys that refer to it.
 func (s *Sink) dependents(ctx context.Context, sh *shape) (all []string, err error) {
 	for _, of := range []struct{ what, query string }{
 		{"trigger", "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS " +

@@ -14,19 +14,16 @@ import (
 	"replicator/sinks/judge"
 )
 
-// A view's horizon is the log position below which the states of deleted cells may have been forgotten. The horizons
-// are in a separate table, so that an older version of the program can ignore them. A batch reads the states and then
-// the horizons, under the locks of its partitions. So no process writes a state between that read and the batch's own
-// write. If a state is missing because it was forgotten, its horizon was committed earlier, so the batch sees it.
-// Forgetting locks no partitions. It deletes a state only if the state is unchanged since it was read. If a batch has
-// read the state before the deletion and changes it, the batch inserts it again.
+// A view's horizon is the log position below which the states of deleted cells may have been forgotten. A batch reads
+// states before horizons. If a state is missing because it was forgotten, its horizon was committed earlier, so the
+// batch sees it. Forgetting locks no partitions: it deletes a state only if the state is unchanged since it was read.
 
 var _ replicator.Forgetter = (*Target)(nil)
 
 // forgetAtOnce is how many rows one statement deletes. Batches may wait for the statement.
 const forgetAtOnce = 200
 
-// gonePrefix begins the stored form of a state whose first segment says that the cell is gone: see stateFormat.
+// gonePrefix begins a stored state (see stateFormat) whose first version is NoVersion: the cell has no row.
 const gonePrefix = "\x01\x00"
 
 // RaiseHorizon implements replicator.Forgetter.
@@ -46,7 +43,7 @@ func (t *Target) explainForgetting(ctx context.Context, err error) error {
 	return t.sink.granting(ctx, classify(err, "table "+stateTable), err, t.sink.database)
 }
 
-// raiseHorizons raises the horizons of the target's filled views, but no horizon above its view's mark.
+// raiseHorizons raises the horizons of the target's filled views, but never above how far a view has come.
 func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	args := []any{horizon, replicator.PhaseFilled}
 	for _, k := range t.kept {
@@ -59,8 +56,8 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	return err
 }
 
-// horizons returns the horizons of all views, by id. A view that has ended no longer needs its states, so its horizon
-// is above everything.
+// horizons returns, by view id, the log position below which the states of deleted cells may be forgotten. A view that
+// has ended no longer needs its states, so its horizon is above everything.
 func (s *Sink) horizons(ctx context.Context) (map[uint32]int64, error) {
 	found := map[uint32]int64{}
 	err := eachRow(ctx, s.db, func(rows *sql.Rows) error {
@@ -74,7 +71,7 @@ func (s *Sink) horizons(ctx context.Context) (map[uint32]int64, error) {
 	return found, err
 }
 
-// forgetPage examines a page of the source's cells, and forgets the states that no view needs.
+// forgetPage examines a page of the source's states, and deletes those of deleted cells that no view needs any more.
 func (t *Target) forgetPage(
 	ctx context.Context, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
@@ -128,7 +125,7 @@ func (t *Target) forgetPage(
 	return found, next, nil
 }
 
-// forgettable reports whether a cell's state can be removed. It can if none of the views in the state still needs it.
+// forgettable reports whether no view needs the cell's state any more.
 func (c cellState) forgettable(horizons map[uint32]int64) bool {
 	return c.below(func(view uint32) int64 { return horizons[view] })
 }
@@ -181,7 +178,6 @@ func (t *Target) forgetSome(ctx context.Context, some []goneCell) (forgotten int
 	return int(deleted), nil
 }
 
-// writeHorizons appends the query for the horizons of the target's views.
 func (w *writer) writeHorizons(t *Target) {
 	w.write("; SELECT view, horizon FROM ", horizonTable, " WHERE view IN (")
 	for i, k := range t.kept {
@@ -203,8 +199,8 @@ func (s *batchStates) scanHorizons(rows *sql.Rows) error {
 	return rows.Err()
 }
 
-// judged returns the cell's state and the horizon in one view, for package judge. value is the index of the item's
-// value for that view.
+// judged returns what the sink knows of the item's cell in one view. value is the index of the item's value for that
+// view.
 func (it *item) judged(value int, s *batchStates) judge.Known {
 	id := it.values[value].keeper.id
 	known := it.before.find(id).known()

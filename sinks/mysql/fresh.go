@@ -5,13 +5,12 @@ import (
 	"database/sql"
 )
 
-// A view is fresh while the target that registered it fills it for the first time, into a table that was empty. Every
-// row of a fresh view's table was written together with a state. So a cell without a state has no old rows to delete,
-// and no entry can be an orphan. This saves two queries per key. If another program writes into the table meanwhile, a
-// unique key refuses a row, which ends the freshness.
+// A view is fresh while it is filled for the first time, into a table that was empty. Every row of the table then has a
+// state, so a cell without a state has no old rows to delete. This saves two queries per key. If another program writes
+// into the table, a unique key refuses a row, which ends the freshness.
 
-// startsFresh checks whether a view that was just registered is fresh. A view is not fresh if several shards of the
-// source feed it, or if it is spread over shards: other targets add and remove its rows.
+// startsFresh decides whether a newly registered view is fresh (each row of its table has a state): its table is empty,
+// and no other source or shard writes to it.
 func (k *keeper) startsFresh(ctx context.Context, db *sql.DB, source string) error {
 	if !k.fresh.Swap(false) || k.ledger || k.shardOn != nil || source != "" {
 		return nil
@@ -21,7 +20,7 @@ func (k *keeper) startsFresh(ctx context.Context, db *sql.DB, source string) err
 	return err
 }
 
-// grown stops treating views as fresh (tables in which every row has a state). It reports whether any view was fresh.
+// grown ends the assumption that every row of a table has a state (fresh.go). It reports whether it held for any view.
 func (t *Target) grown() (were bool) {
 	for _, k := range t.kept {
 		were = k.fresh.Swap(false) || were

@@ -7,8 +7,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// gather returns the contributions of all cells of an entity to a view, from every source, as they are once the batch
-// is applied. They are in the order in which the view takes fields from cells.
+// gather returns what each cell of an entity, from every source, contributes to a view after the batch. The result is
+// sorted: a field's value comes from the first cell that has one.
 func (t *Target) gather(k *keeper, entity string, items []*item, states *batchStates) ([][]row, error) {
 	current := map[string]cellState{}
 	for _, s := range states.own[entity] {
@@ -45,7 +45,6 @@ func (t *Target) gather(k *keeper, entity string, items []*item, states *batchSt
 	return inOrderOf(k.view, all), nil
 }
 
-// contribution is what one cell of an entity contributes.
 type contribution struct {
 	cell replicator.Cell
 	rows []row
@@ -56,7 +55,8 @@ func (t *Target) contributed(all []contribution, entity, cell string, rows []row
 	return append(all, contribution{c, rows}), err
 }
 
-// inOrderOf returns the contributions' rows, in the order in which a view takes fields from cells.
+// inOrderOf returns the rows of each contribution. It sorts them: a field's value comes from the first cell that has
+// one.
 func inOrderOf(v *replicator.View, all []contribution) [][]row {
 	slices.SortStableFunc(all, func(a, b contribution) int { return judge.Order(v, a.cell, b.cell) })
 	rows := make([][]row, len(all))

@@ -8,14 +8,11 @@ import (
 	"replicator"
 )
 
-// indexKind stores, for each key, one row for each distinct value. A row has the fields' columns and the key columns.
+// indexKind stores, for each key, one row for each distinct value: the fields' columns and the key columns.
 //
 // A key's old entries are found by the key columns. So no before-image is needed, and rows of the key that were added
-// by hand are removed as well. If several cells feed a key, a change of one rewrites all of the key's entries, because
-// a value must stay as long as one cell contributes it. For keys with very many cells, see crowd.go.
-//
-// If the table's own unique key treats two values as equal ("Foo" and "foo" under a case-insensitive collation), the
-// table has one entry for them: the first value.
+// by hand are removed as well. If the table's unique key treats two values as equal ("Foo" and "foo"), the table has
+// only the first.
 type indexKind struct{}
 
 func (indexKind) check(k *keeper, sh *shape) []string {
@@ -64,7 +61,7 @@ func autoOnly(x *index, sh *shape, v *replicator.View) bool {
 		return false
 	}
 	c := sh.column(x.parts[0].column)
-	return c != nil && c.auto && !manages(v, c.name)
+	return c != nil && c.autoIncrement && !manages(v, c.name)
 }
 
 func (indexKind) row(k *keeper, e replicator.Entry, version int64) (row, error) {

@@ -17,7 +17,7 @@ func (c *column) json(v any) (any, error) {
 	if err != nil {
 		return nil, c.wrong(v)
 	}
-	if !json.Valid(text) { // MariaDB may accept it, if the column lacks the CHECK
+	if !json.Valid(text) { // MariaDB would accept it if the column lacks the CHECK
 		return nil, c.misfit("a text that is not valid JSON")
 	}
 	if c.bytes > 0 && int64(len(text)) > c.bytes {

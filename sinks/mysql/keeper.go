@@ -14,16 +14,16 @@ import (
 
 // keeper maintains one view in its table.
 type keeper struct {
-	view   *replicator.View
-	place  int // the view's index in Target.Views
-	id     uint32
-	salt   salt
-	marked replicator.Standing // the progress in the view's mark when the view was opened
+	view      *replicator.View
+	viewIndex int
+	id        uint32
+	salt      salt
+	marked    replicator.Standing // how far the view had come when it was opened
 
-	table      string    // the table's quoted name
-	definition string    // the table's CREATE TABLE when the view was opened; "": unknown
-	keys       []*column // the target's key columns
-	keyOf      []int     // for each key column, the index of the column's value in the cell's key
+	table      string // the table's quoted name
+	definition string // the table's CREATE TABLE when the view was opened; "": unknown
+	keys       []*column
+	keyOf      []int // for each key column, the index of the column's value in the cell's key
 	fields     []*column
 	version    *column // nil: the table has no version column
 	inserted   string  // the quoted columns of an INSERT: fields, keys, version
@@ -33,18 +33,18 @@ type keeper struct {
 	single   bool // the table has one row per key
 	valued   bool // for a key with very many cells, only changed values are written: see crowd.go
 	distinct bool // a unique key of the table allows each value only once for each entity
-	ledger   bool // the table doesn't show a cell's contribution, so the state keeps it
+	ledger   bool // a counter: the table doesn't show a cell's contribution, so the state keeps it
 
 	origin []*SourceColumn // for each key column: the source's column that provides it; nil: unknown
-	loose  []*column       // columns of a counter's group that hold properties and treat different values as equal
-	alter  string          // the statement that makes the first loose column distinguish all values
+	loose  []*column       // group columns whose collation treats different values of a body as equal
+	alter  string          // the statement that makes loose[0] distinguish all values
 
 	shardOn *shardColumn // the column that decides an entry's shard; nil: one database holds the whole view
 
 	fresh atomic.Bool // the table was empty at first, so each of its rows has a state: see fresh.go
 
-	// If unordered is set, the table's rows are written without foreign key checks. If ordered is set, the checks must
-	// stay on. See references.go.
+	// unordered: rows are written without foreign key checks, because parents may come after their children. ordered: it
+	// is known that the checks must stay on (references.go).
 	unordered, ordered atomic.Bool
 }
 
@@ -57,15 +57,14 @@ type kind interface {
 	// missing.
 	row(k *keeper, e replicator.Entry, version int64) (row, error)
 
-	// rows returns the rows that the table should have for a key. cells are the contributions of the key's cells, in
-	// the order of the feeds.
+	// rows returns the rows that the table should have for a key. cells has what each cell of the key contributes, in the
+	// order in which the view's feeds are configured.
 	rows(k *keeper, cells [][]row) []row
 
 	// write makes the table show, for each changed key, what its cells now contribute.
 	write(w *writer, k *keeper, changes []change) error
 }
 
-// change is a key whose contributions changed.
 type change struct {
 	key  []any
 	rows [][]row // the current contributions of the key's cells, in the order of the view's feeds
@@ -74,7 +73,6 @@ type change struct {
 	taken []row // a counter's earlier contributions, to be subtracted from the sums
 }
 
-// contributes reports whether any cell still contributes to the key.
 func (c *change) contributes() bool {
 	return slices.ContainsFunc(c.rows, func(rows []row) bool { return len(rows) > 0 })
 }
@@ -181,11 +179,11 @@ func unmanaged(k *keeper, sh *shape) []string {
 	return problems
 }
 
-// hasColumn reports whether a source table has a column role, which distinguishes a key's cells.
+// hasColumn reports whether a source table has a column role, which tells apart several cells of one key.
 func (s *Sink) hasColumn(table string) bool { return s.tables[table].Column != "" }
 
-// keyOrder finds, for each of the target's key columns, the index of the column's value in a cell's key. The order must
-// be the same in every table that feeds the view. Otherwise the keys of the tables' cells would not match.
+// keyOrder finds, for each of the target's key columns, its index in a cell's key. It must be the same in every table
+// that feeds the view. Otherwise the keys of the tables' cells would not match.
 func (s *Sink) keyOrder(v *replicator.View) (order []int, err error) {
 	for n, f := range v.From {
 		t := s.tables[f.Table]
@@ -209,7 +207,6 @@ func (s *Sink) keyOrder(v *replicator.View) (order []int, err error) {
 	return order, nil
 }
 
-// key converts a cell's key to the target's key columns.
 func (k *keeper) key(values []any) ([]any, error) {
 	key := make([]any, len(k.keys))
 	for i, c := range k.keys {
@@ -229,8 +226,8 @@ func (k *keeper) key(values []any) ([]any, error) {
 	return key, nil
 }
 
-// ofSource converts a text of digits to a number if the source's column is a DECIMAL, because keys hold a DECIMAL as
-// text. If the source's column is unknown, a text of digits in the target's form counts as a number.
+// ofSource converts a text of digits to a number if the source's column is a DECIMAL, because cells' keys hold a
+// DECIMAL as text. If the source's column is unknown, a text in the target's DECIMAL form counts as a number.
 func (k *keeper) ofSource(i int, v any) any {
 	text, ok := v.(string)
 	if !ok {

@@ -10,10 +10,10 @@ import (
 	"replicator/sinks/judge"
 )
 
-// A counter's table doesn't show which contributions it contains; only the states (the ledger) do. So a view starts
-// with an empty table and an id that no state mentions. registerLedger gives it both.
+// A counter's table doesn't show which contributions it contains; only the cells' states (the ledger) do. So a counter
+// starts with an empty table and an id that no state mentions. registerLedger gives it both.
 
-// ledgerChanges finds the cells whose contributions changed, and the amounts to be subtracted.
+// ledgerChanges returns, for each cell whose contribution to a counter changed, the amounts to subtract and to add.
 func ledgerChanges(k *keeper, items []*item) ([]change, error) {
 	var changes []change
 	for _, it := range items {
@@ -40,7 +40,7 @@ func ledgerChanges(k *keeper, items []*item) ([]change, error) {
 	return changes, nil
 }
 
-// cannotTakeBack explains the server's refusal of a change that only subtracts amounts.
+// cannotTakeBack returns the error for a counter whose column can't hold the sum after an amount was subtracted.
 func (t *Target) cannotTakeBack(at *viewError, err error) error {
 	if at.view == allViews || !t.kept[at.view].ledger {
 		return err
@@ -51,18 +51,17 @@ func (t *Target) cannotTakeBack(at *viewError, err error) error {
 		k.view.Name, settingsOf(k.view).Table, k.amount().name, rowReason(err))), k.view.Name)
 }
 
-// registerLedger registers a view with a ledger and empties its table, in one transaction, under the locks of all
-// partitions. If the table had rows, or if there was an older registration, it also raises the epoch, so that older
-// targets fail.
+// registerLedger registers a counter and empties its table, in one transaction, under the locks of all partitions. It
+// raises the epoch if the table had rows or an older registration, so that older targets fail.
 //
-// Several sources may fill one table. The first source that registers a definition empties the table, and ends the
-// other sources' older registrations. The other sources then join with the same definition, even if their own tables
-// differ. If a source's tables have changed since it joined, the view starts over for all sources, because the
-// counter's table doesn't show which amounts come from that source.
+// If several sources fill one table, the first one empties it, and the others join. If a source's tables are redefined
+// after it joined, the counter starts over for all sources, because its table doesn't show which amounts are that
+// source's.
 func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (raised bool, err error) {
 	err = s.transaction(ctx, func(tx *sql.Tx) error {
 		raised = false
-		if _, err := tx.ExecContext(ctx, "UPDATE "+locksTable+" SET epoch = epoch ORDER BY id"); err != nil { // lock all
+		// Lock all partitions.
+		if _, err := tx.ExecContext(ctx, "UPDATE "+locksTable+" SET epoch = epoch ORDER BY id"); err != nil {
 			return err
 		}
 		var own, older, fellows, known int
@@ -81,7 +80,7 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 		case older == 0 && fellows > 0:
 			return s.insertView(ctx, tx, source, k)
 		}
-		// Views of other names that used the table have ended. Their states no longer describe the table.
+		// Also end the registrations of other views that used the table: their states won't describe it any more.
 		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ? OR target = ?",
 			k.view.Name, settingsOf(k.view).Table)
 		if err != nil {
@@ -120,7 +119,8 @@ func empty(ctx context.Context, tx *sql.Tx, table string) (removed int64, err er
 	}
 }
 
-// ledgerDifferences compares the ledger's amounts of cells with the amounts that the cells should contribute.
+// ledgerDifferences compares the amounts in cells' states with the amounts that the cells should contribute to a
+// counter.
 func ledgerDifferences(k *keeper, items []*item, states *batchStates) []replicator.Difference {
 	var differences []replicator.Difference
 	for _, it := range items {
@@ -131,7 +131,7 @@ func ledgerDifferences(k *keeper, items []*item, states *batchStates) []replicat
 			}
 			held := states.own.of(it.entity, it.cell).find(k.id)
 			known := held.known()
-			d := replicator.Difference{Op: it.place, View: k.place, States: []replicator.State{known.State}}
+			d := replicator.Difference{Op: it.opIndex, View: k.viewIndex, States: []replicator.State{known.State}}
 			why, dead := it.isDead(i, known, states)
 			d.Kind = judge.Difference(len(c.rows) > 0 && !dead, known.Shown, known.Shown && held.digest == c.digest)
 			if d.Kind == "" && dead {
@@ -151,8 +151,7 @@ func ledgerDifferences(k *keeper, items []*item, states *batchStates) []replicat
 	return differences
 }
 
-// heldInLedger lists the cells that contribute, a page at a time. It can't tell whether the sums are right. Strays
-// checks that.
+// heldInLedger lists a page of the cells that contribute to a counter, by their states.
 func (t *Target) heldInLedger(
 	ctx context.Context, k *keeper, after string, limit int,
 ) ([]replicator.Cell, string, error) {
@@ -161,9 +160,7 @@ func (t *Target) heldInLedger(
 	})
 }
 
-// wrongSums returns the groups whose sum in the table differs from the ledger's sum over all sources. It compares as
-// much of the span (a range of the groups' hashes) as memory allows, and returns the end of that part. It reads the
-// table and the ledger in one snapshot.
+// wrongSums is wrongSumsIn in one snapshot, in which the counter's table and the cells' states belong together.
 func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wrongSum, end uint64, err error) {
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
@@ -173,8 +170,8 @@ func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wron
 	return wrong, end, rollback(tx, err)
 }
 
-// mendSums corrects wrong sums of the groups in a span, and returns how many it corrected. The function mended chooses
-// which sums to correct. mendSums first compares without locks, so writers wait only while it corrects sums.
+// mendSums corrects the wrong sums that mended chooses, of groups in a range of hashes, and returns how many. It first
+// compares without locks, so writers wait only while it corrects sums.
 func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wrongSum) bool) (n int, err error) {
 	for {
 		wrong, end, err := t.wrongSums(ctx, k, s)
@@ -200,8 +197,8 @@ func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wr
 	return n, nil
 }
 
-// mendSpan corrects the wrong sums that mended chooses, from the span's beginning up to the returned end. It holds the
-// locks of all partitions.
+// mendSpan corrects the sums that mended chooses, of groups in a range of hashes, under the locks of all partitions. If
+// memory doesn't suffice for the whole range, end is where it stopped.
 func (t *Target) mendSpan(
 	ctx context.Context, k *keeper, s span, mended func(wrongSum) bool,
 ) (n int, end uint64, err error) {
@@ -223,9 +220,8 @@ func (t *Target) mendSpan(
 				if mended(s) {
 					done[s.id] = true
 					lacking, groups = append(lacking, s.lacks), append(groups, s.lacks[:len(s.lacks)-1])
-					// If the table lacks the group, the write below adds a row for it. The table's collation may
-					// treat this group and groups outside the span as equal. Then their amounts count for the new
-					// row, too, so compare the sums again.
+					// A missing group gets a row now. The collation may treat it as equal to groups outside the range, whose amounts
+					// then count for the new row, too. So compare the sums again.
 					missing = missing || s.kind == replicator.Missing
 				}
 			}
@@ -235,7 +231,8 @@ func (t *Target) mendSpan(
 			if err := k.kind.write(w, k, []change{{rows: [][]row{lacking}}}); err != nil {
 				return err
 			}
-			if err := w.removeZeroes(k, groups); err != nil { // also for rows that were added by hand, whose ledger sum is 0
+			// This also removes rows that were added by hand, whose cells' amounts add up to 0.
+			if err := w.removeZeroes(k, groups); err != nil {
 				return err
 			}
 		}

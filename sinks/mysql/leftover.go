@@ -41,7 +41,8 @@ func (s *Sink) Empty(ctx context.Context, view string) error {
 	return err
 }
 
-// leftTables returns the tables that held a view or a rebuild of it. It fails if one of them may not be removed.
+// leftTables returns the tables of a view that was removed from the configuration, and of its rebuild. It fails if one
+// of them may not be dropped.
 func (s *Sink) leftTables(ctx context.Context, view string) (shapes []*shape, err error) {
 	tables, err := texts(ctx, s.db, "SELECT DISTINCT target FROM "+viewsTable+" WHERE name IN (?, ?) AND target <> ''",
 		view, view+replicator.ShadowSuffix)
@@ -74,7 +75,6 @@ func (s *Sink) leftTables(ctx context.Context, view string) (shapes []*shape, er
 	return shapes, nil
 }
 
-// removable returns an error if the program may not drop a table.
 func (s *Sink) removable(ctx context.Context, sh *shape) error {
 	refuse := func(why string) error {
 		return replicator.Fatal(fmt.Errorf("table %s is not removed, because %s. "+

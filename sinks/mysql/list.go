@@ -53,7 +53,7 @@ func (t *Target) List(ctx context.Context, view int, values []string, limit int)
 	return found, classify(err, "view "+k.view.Name+": listing the amounts of a sum")
 }
 
-// readValues converts texts to the columns' types. A binary value is given as hexadecimal digits.
+// readValues converts an operator's texts to the types of the listed columns. Binary values are hexadecimal digits.
 func (k *keeper) readValues(texts []string) (row, error) {
 	columns := k.listed()
 	wanted := make(row, len(columns))
@@ -79,7 +79,6 @@ func isBinary(c *column) bool {
 	return strings.Contains(c.typ, "binary") || strings.Contains(c.typ, "blob")
 }
 
-// listEntries finds the keys of an index's rows with the given values.
 func (t *Target) listEntries(ctx context.Context, k *keeper, wanted row, limit int, found *replicator.Listing) error {
 	condition := oneOf(k.fields, 1, func(int) []any { return wanted })
 	for after := ""; ; {
@@ -102,7 +101,8 @@ func (t *Target) listEntries(ctx context.Context, k *keeper, wanted row, limit i
 	}
 }
 
-// listAmounts finds the cells that contribute to a group. The table may show the group with different case or accents.
+// listAmounts finds the cells that contribute to a group, or to the group in the table that the collation treats as
+// equal.
 func (t *Target) listAmounts(
 	ctx context.Context, tx *sql.Tx, k *keeper, group row, limit int, found *replicator.Listing,
 ) error {

@@ -28,7 +28,6 @@ func appendLiteral(b []byte, v any) []byte {
 	panic(fmt.Sprintf("a value is bound as %T", v))
 }
 
-// appendBinary appends bytes as a literal of the binary character set.
 func appendBinary[T string | []byte](b []byte, v T) []byte {
 	return appendQuoted(append(b, "_binary"...), v)
 }
@@ -45,7 +44,6 @@ func appendQuoted[T string | []byte](b []byte, v T) []byte {
 	return append(append(b, v[from:]...), '\'')
 }
 
-// quotedSize is a text's size in a statement, in bytes.
 func quotedSize[T string | []byte](v T) int {
 	n := len(v) + len("''")
 	for i := range len(v) {

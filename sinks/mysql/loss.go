@@ -15,25 +15,21 @@ import (
 	"replicator"
 )
 
-// A check rarely sees an emptied table (TRUNCATE, DELETE) empty, because its view soon writes new rows. So each check
-// notes some of the table's rows, the witnesses, with the log position of each witness's last change. It also notes the
-// position up to which everything was applied. At the next check, every witness that has not changed must still be
-// there.
-//
-// The table was emptied if at least emptiedEvidence unchanged witnesses are gone, no unchanged witness is left, and no
-// other row is as old. If a person deletes only some rows, other old rows remain, so the check reports nothing. A
-// process's first check takes its witnesses from the states. Rows and states are read in one snapshot, so that a
-// concurrent write can't look like a loss.
+// To notice an emptied table (TRUNCATE, DELETE), each check notes some rows, the witnesses, and the log position of
+// each one's last change. At the next check, the table counts as emptied if at least emptiedEvidence unchanged
+// witnesses are gone, none is left, and no other row is as old. If a person deletes only some rows, other old rows
+// remain.
 const (
 	emptiedEvidence = 100
 	witnessed       = 1000   // the most keys, or sums, that a check notes, to look for them at the next check
 	witnessRows     = 5000   // the most rows that a check reads to find the keys that it notes
-	oldRows         = 20_000 // the most rows that a check searches for an old one, if no noted key is left in the table
+	oldRows         = 20_000 // the most rows that a check searches for an old one, if no noted row is left
 	witnessStates   = 20_000 // the most states that one query reads to find the last changes of keys
-	emptiedSample   = 2000   // the most states that a process's first check reads, because no keys are noted yet
+	emptiedSample   = 2000   // the most states that a process's first check reads, when no rows are noted yet
 )
 
-// witnesses are some of the rows that a view's table had at a check.
+// witnesses are some rows that a view's table had at a check. If all of them are gone at the next check, the table may
+// have been emptied.
 type witnesses struct {
 	at    time.Time
 	order int64                    // all changes before this log position were applied
@@ -66,7 +62,6 @@ func (l *looks) put(view uint32, w witnesses) {
 	l.last[view] = w
 }
 
-// forget drops what was noted for views that were forgotten or redefined.
 func (l *looks) forget(retired map[uint32]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,8 +70,8 @@ func (l *looks) forget(retired map[uint32]bool) {
 	}
 }
 
-// lookForLoss reports whether a table was emptied since its last check. It also notes some of the table's rows for the
-// next check. order is the log position before which all changes have been applied.
+// lookForLoss reports whether a table was emptied since its last check, and notes some rows for the next check. All
+// changes before the log position order have been applied.
 func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost bool, err error) {
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
@@ -104,7 +99,7 @@ func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost 
 	return lost, err
 }
 
-// shown returns keys whose cells the view shows. It reads only the source's first states.
+// shown returns the keys of cells that the view shows. It reads only the source's first states.
 func (t *Target) shown(ctx context.Context, k *keeper) (keys []replicator.Key, err error) {
 	cells, _, err := t.cells(ctx, "", emptiedSample, func(state cellState) bool { return state.find(k.id).known().Shown })
 	seen := map[replicator.Key]bool{}
@@ -117,9 +112,8 @@ func (t *Target) shown(ctx context.Context, k *keeper) (keys []replicator.Key, e
 	return keys, err
 }
 
-// firstWitnesses returns the witnesses for a process's first check: entities that the view shows according to their
-// states, and that did not change after the view's mark. If the view has no mark, the log position in the parameter
-// order takes its place.
+// firstWitnesses chooses the rows that a process's first check looks for: rows that the view shows, by their states,
+// and that did not change after the view's stored progress. Without stored progress, order takes its place.
 func (t *Target) firstWitnesses(ctx context.Context, tx *sql.Tx, k *keeper, order int64) (w witnesses, err error) {
 	keys, err := t.shown(ctx, k)
 	if err != nil {
@@ -131,7 +125,7 @@ func (t *Target) firstWitnesses(ctx context.Context, tx *sql.Tx, k *keeper, orde
 	return w, err
 }
 
-// noteRows returns some keys of a table's rows, and the log position of each key's last change.
+// noteRows chooses some keys of a table's rows, and returns the log position of each key's last change.
 func (t *Target) noteRows(ctx context.Context, tx *sql.Tx, k *keeper) (map[replicator.Key]int64, error) {
 	keys, err := k.someKeys(ctx, tx, witnessRows, witnessed)
 	if err != nil {
@@ -154,8 +148,8 @@ func (k *keeper) converted(of []replicator.Key) (keys [][]any) {
 	return keys
 }
 
-// lostRows reports whether the table was emptied since the last check. That is so if no row is left of the keys that
-// the check noted and that have not changed, and no other row is as old.
+// lostRows reports whether the table was emptied since the last check: of the rows that the check noted and that have
+// not changed, none is left, and no other row is as old.
 func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	some, err := k.someKeys(ctx, tx, 1, 1)
 	if err != nil {
@@ -167,7 +161,8 @@ func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	}
 	var unchanged []replicator.Key
 	for key, order := range last {
-		if order == since.rows[key] || len(some) == 0 { // if the table is empty, rows that changed are lost, too
+		// Skip rows that changed since the last check, unless the table is empty now.
+		if order == since.rows[key] || len(some) == 0 {
 			unchanged = append(unchanged, key)
 		}
 	}
@@ -190,8 +185,8 @@ func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	return true, err
 }
 
-// lastChanges returns the log positions at which the keys' entities last changed. It omits entities that the view
-// doesn't show, and an entity with more states than one query reads.
+// lastChanges returns the log position at which each key last changed, by its states. It omits keys that the view
+// doesn't show, and a key with more states than one query reads.
 func (t *Target) lastChanges(
 	ctx context.Context, tx *sql.Tx, k *keeper, keys []replicator.Key,
 ) (map[replicator.Key]int64, error) {
@@ -245,8 +240,8 @@ func (k *keeper) holds(ctx context.Context, tx *sql.Tx, keys [][]any) (held bool
 	return false, nil
 }
 
-// someKeys returns the distinct keys of a table's first rows, in the source's form. If the type of the source's key is
-// unknown, a key may be wrong. A wrong key has no state, so it can't become a witness.
+// someKeys returns the distinct keys of a table's first rows, with the types of the source's columns. If a type is
+// unknown, a key may be wrong. That is harmless, because a wrong key has no state.
 func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys []replicator.Key, err error) {
 	kinds := make([]any, len(k.keys))
 	for i := range k.keys {
@@ -264,9 +259,8 @@ func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys
 	return keys, err
 }
 
-// lostSums reports whether a counter lost at least half of every sum that it had. A counter's rows don't show when they
-// last changed. So if each sum is at most half of its former value, lostSums looks up the missing amounts in the
-// ledger.
+// lostSums reports whether a counter lost at least half of every sum. A counter's rows don't show when they last
+// changed, so if every sum has shrunk that much, it also looks for the missing amounts in the cells' states.
 func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	last := len(k.fields) - 1
 	stored := sums{}

@@ -14,10 +14,10 @@ import (
 	"replicator/sinks/judge"
 )
 
-// storedMark is a view's mark as stored in the table of views.
+// storedMark is how far a view has come, as its row in replicator_views stores it.
 type storedMark struct {
 	order int64
-	token string // the position's token and, after a newline, the progress of the view's fill as JSON: storedFill
+	token string // the position's token and, after a newline, the progress of the view's fill (storedFill) as JSON
 	phase string // replicator.PhaseFilling, replicator.PhaseFilled, or phaseSwapping
 }
 
@@ -39,7 +39,7 @@ func (m storedMark) standing() (replicator.Standing, error) {
 				viewsTable))
 		}
 	}
-	phase := replicator.PhaseFilled // also for a shadow that is being swapped in
+	phase := replicator.PhaseFilled // phaseSwapping counts as filled, too
 	if m.phase == replicator.PhaseFilling {
 		phase = m.phase
 	}
@@ -119,7 +119,7 @@ func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) e
 		}
 		changed[next] = append(changed[next], int64(k.id))
 	}
-	for _, m := range order { // usually one, because all views have the same position
+	for _, m := range order {
 		ids := changed[m]
 		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET mark_order = ?, mark_token = ?, phase = ? WHERE id IN ("+
 			placeholders(len(ids))+")", append([]any{m.order, m.token, m.phase}, ids...)...)
@@ -131,12 +131,11 @@ func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) e
 }
 
 // serverName is an SQL expression that identifies a server, so that a replacement is noticed. A restart doesn't change
-// its value, because commits survive a restart. (`replicator check` warns if innodb_flush_log_at_trx_commit doesn't
-// ensure that.) The value also changes if the address led to a different server and back between two marks
-// (link.Moved).
+// its value. link.Moved changes it if the address led to a different server and back.
 const serverName = "CONCAT_WS(' ', @@GLOBAL.server_id, @@GLOBAL.hostname, @@GLOBAL.port, " + link.Moved + ")"
 
-// readMarks reads and locks the marks of the target's views, by their ids. It also returns the server's name.
+// readMarks reads and locks the marks (the progress) of the target's views, by view id. server tells which server
+// answered.
 func (t *Target) readMarks(ctx context.Context, tx *sql.Tx) (_ map[uint32]storedMark, server string, _ error) {
 	ids := make([]any, len(t.kept))
 	for i, k := range t.kept {
@@ -154,8 +153,8 @@ func (t *Target) readMarks(ctx context.Context, tx *sql.Tx) (_ map[uint32]stored
 	return found, server, err
 }
 
-// lost returns err, or errSwapped if marks are missing because another replicator swapped in rebuilt views. The rebuilt
-// views have their own marks, so nothing is lost.
+// lost returns err, or errSwapped if marks are missing only because another replicator swapped in rebuilt views, which
+// have marks of their own.
 func (t *Target) lost(ctx context.Context, err error) error {
 	if !errors.Is(err, replicator.ErrSinkLost) {
 		return err

@@ -40,15 +40,13 @@ type Config struct {
 	// DefaultSumBytes.
 	SumBytes int64
 
-	// Columns returns the current columns of a source's table. If source is "", it may ask any source, because all of
-	// them have the same columns. The sink calls Columns whenever it checks a view's table. If Columns is nil, the sink
-	// accepts a table that treats different keys of the source as equal, and creates tables with types that accept many
-	// kinds of values.
+	// Columns returns the current columns of a source's table. If source is "", it may ask any source, because all of them
+	// have the same columns. If Columns is nil, the sink accepts a table that treats different keys as equal, and creates
+	// tables with types that accept many kinds of values.
 	Columns func(ctx context.Context, source, table string) ([]SourceColumn, error)
 
-	// Samples summarizes the values of a view's fields in a source's rows (see config.Opening). The sink calls it
-	// before it creates a table. If Samples is nil, fields that are not columns get types that accept many kinds of
-	// values.
+	// Samples summarizes the values of a view's fields in a source's rows, to choose types for a new table. If Samples is
+	// nil, fields that are not columns get types that accept many kinds of values.
 	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 }
 
@@ -63,15 +61,15 @@ type Sink struct {
 	db       *sql.DB
 	sumBytes int64
 	sources  judge.Sources
-	inPlace  bool   // see Config.InPlace
-	few      int    // a key with more cells is a crowd: see crowd.go
+	inPlace  bool
+	few      int    // a key with more cells is written by the rules in crowd.go
 	shard    string // the shard's name, if the sink is one of several; else ""
 
-	looks    looks // what the last check of each view's table noted: see loss.go
+	looks    looks // rows that each table had at its last check: see loss.go
 	widening widening
 	creating sync.Mutex // held while the sink's own tables are checked and created
 
-	droppedLeft atomic.Bool // dropLeft has completed
+	droppedLeft atomic.Bool
 
 	mu     sync.Mutex
 	server *server // nil until the first call of askNow
@@ -152,7 +150,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		case err != nil:
 			return nil, err
 		}
-		k.place = i
+		k.viewIndex = i
 		t.kept = append(t.kept, k)
 		t.shared = t.shared || k.shared
 		t.valued = t.valued || k.valued
@@ -175,12 +173,9 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	return t, err
 }
 
-// openView finds or creates a view's table, and registers the view.
 func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins) (*keeper, error) {
 	s := t.sink
-	// refuseGone checks the live view's table, also for a shadow. A shadow's own table may be missing, because
-	// createShadow makes it. If the view never had a table, a rebuild creates it, even if the view's create setting is
-	// off.
+	// Check the live table, also for a shadow. A shadow's own table may be missing, because createShadow makes it.
 	if err := s.refuseGone(ctx, shadowed(v)); err != nil {
 		return nil, fmt.Errorf("view %s: %w", v.ShownAs(), err)
 	}

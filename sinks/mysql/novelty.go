@@ -8,26 +8,24 @@ import (
 	"sync/atomic"
 )
 
-// During a first replay or fill, most cells have no state yet, and most keys no rows. A batch guesses which cells are
-// new, and skips two queries for them: it doesn't read their states, and doesn't delete old rows before an insert if
-// the table has one row per key. A guess is wrong if another replicator wrote the state, or another program the row.
-// Then a primary or unique key refuses the insert, the batch is repeated without guesses, and the target stops
-// guessing.
+// During a first fill, most cells have no state yet. A batch guesses which cells are new. It doesn't read their states,
+// and doesn't delete their old rows if the table has one row per key. If a guess is wrong, a primary or unique key
+// refuses the insert, the batch is repeated without guesses, and the target stops guessing.
 //
-// On MySQL 9.7 a new cell of one index costs the server 25 µs of processor time with both queries, and 16 without.
+// On MySQL 9.7 a new cell of one index costs the server 25 µs of processor time without guesses, and 16 with them.
 
-// novelty guesses which cells have no state: those that the target has not met since it was opened with an empty table
-// of states. It is a Bloom filter of the cells that the target met. It is safe for concurrent use.
+// novelty is a Bloom filter of the cells that a target has met. The table of states was empty when the target was
+// opened, so any other cell probably has no state. It is safe for concurrent use.
 type novelty struct {
 	seed maphash.Seed
 	bits []atomic.Uint64
 }
 
-// noveltyWords is the filter's size, 4 MiB. The filter mistakes 0.5 % of a million new cells for known ones, and a
-// third of ten million.
+// noveltyWords is the Bloom filter's size in words of 64 bits: 4 MiB. The filter mistakes 0.5 % of a million new cells
+// for known ones, and a third of ten million.
 const noveltyWords = 1 << 19
 
-// newNovelty returns a filter, or nil if there are states already, because then no cell is known to be new.
+// newNovelty returns nil if there are states already, because then any cell may have one.
 func newNovelty(ctx context.Context, db *sql.DB) (*novelty, error) {
 	var one int
 	err := db.QueryRowContext(ctx, "SELECT 1 FROM "+stateTable+" LIMIT 1").Scan(&one)

@@ -91,7 +91,6 @@ func exact(v any) (digits, bool) {
 	return digits{}, false
 }
 
-// integerBits is the number of bits of each integer type.
 var integerBits = map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 
 // integer converts a value to an integer type. It accepts numbers in range without a fraction, and booleans as 0 and 1.
@@ -143,11 +142,9 @@ func (c *column) decimal(v any) (any, error) {
 	return d.String(), nil
 }
 
-// float converts a number to FLOAT or DOUBLE, which seldom hold a decimal number exactly. The number fits if the
-// shortest form of the stored number has the same digits. So 0.1 fits both types, 16777217 doesn't fit a FLOAT, and
-// 9007199254740993 doesn't fit a DOUBLE. For a FLOAT, the result is the FLOAT's exact value as a DOUBLE, for two
-// reasons: the server compares as DOUBLEs, where a FLOAT's 0.1 differs from 0.1, and it rejects the shortest digits of
-// the largest FLOAT as too large.
+// float converts a number to FLOAT or DOUBLE. The number fits if the shortest form of the stored number has the same
+// digits: 16777217 doesn't fit a FLOAT. For a FLOAT, the result is its exact value as a DOUBLE, because the server
+// compares as DOUBLEs, and because it rejects the shortest digits of the largest FLOAT.
 func (c *column) float(v any) (any, error) {
 	d, ok := exact(v)
 	if !ok {
@@ -167,7 +164,6 @@ func (c *column) float(v any) (any, error) {
 	return f, nil
 }
 
-// floatBits is how many bits a FLOAT or a DOUBLE has.
 func (c *column) floatBits() int {
 	if c.typ == "float" && c.precision <= 24 {
 		return 32

@@ -9,24 +9,20 @@ import (
 	"replicator"
 )
 
-// A column that the program creates (create = true) has a COMMENT with its purpose, such as 'replicator: email
-// (5f0a91c3)'. So when a view gets a new definition, its table has three kinds of columns:
+// originPrefix begins the COMMENT of each column that the program creates (create = true), such as 'replicator: email
+// (5f0a91c3)'. The hash stands for the column's purpose. If a new definition of the view needs another purpose, a
+// rebuild drops or recreates the column.
 //
-//   - columns that the program created for their present purpose. They stay, even if their type was changed by hand;
-//   - columns that the program created for a different purpose, or that are no longer needed. A rebuild recreates or
-//     drops them (refit.go);
-//   - columns of other programs, which a rebuild must not lose (foreign.go). They have no such comment. A column of the
-//     program's becomes one of these if it is altered by hand without repeating the comment.
-//
-// Only the hash in the comment is compared, because the server may have cut a long expression.
+// A column without such a comment belongs to another program, and a rebuild must not lose it. Only hashes are compared,
+// because the server may cut a long comment.
 const originPrefix = "replicator: "
 
 // mostShown is how many characters of a path or an expression a column's COMMENT shows. Servers limit the whole COMMENT
 // to 1,024 characters.
 const mostShown = 200
 
-// originOf describes the purpose of a view's column: the values that it holds, and its type if the configuration names
-// one. It returns "" for a view whose table the program does not create.
+// originOf returns the COMMENT of a column: the values that it holds, and a hash that also depends on its configured
+// type. It returns "" if the program does not create the view's table.
 func originOf(v *replicator.View, u use) string {
 	settings := settingsOf(v)
 	if !settings.Create {
@@ -67,8 +63,8 @@ func plain(text string) string {
 // isOurs reports whether the program created the column. An ALTER without the comment makes it another program's.
 func (c *column) isOurs() bool { return strings.HasPrefix(c.comment, originPrefix) }
 
-// outdated returns a function that reports whether the program created a column for a purpose that differs from the
-// column's present one in the view.
+// outdated returns a function that reports whether the program created a column for another purpose than the view's
+// present one.
 func outdated(v *replicator.View, sh *shape) func(*column) bool {
 	now := map[string]bool{}
 	for _, u := range usesOf(v) {

@@ -20,13 +20,11 @@ const (
 	horizonTable = "replicator_horizons"
 )
 
-// ownNames are the names of the sink's own tables.
 var ownNames = []string{viewsTable, stateTable, locksTable, horizonTable}
 
-// ownTables are the statements that create the sink's own tables. In the table of states, the entity comes before the
-// cell, so that all cells of an entity are adjacent. A redefined view gets a new row in the table of views, with a new
-// id. Its old row stays without a name, so that its id, which states may still mention, is never used again. The table
-// of views is created last. So if it exists and the table of states doesn't, the states were lost.
+// ownTables creates the sink's own tables. The row of a redefined view stays, without a name, so that its id, which
+// states may still mention, is never used again. The table of views is created last. So if it exists and the table of
+// states doesn't, the states were lost.
 var ownTables = []string{
 	"CREATE TABLE IF NOT EXISTS " + locksTable + ` (
   id SMALLINT UNSIGNED NOT NULL PRIMARY KEY,
@@ -95,7 +93,6 @@ func (s *Sink) createOwn(ctx context.Context) error {
 	return classify(err, "table "+locksTable)
 }
 
-// existing reports which of the tables exist in the sink's database.
 func (s *Sink) existing(ctx context.Context, tables ...string) (map[string]bool, error) {
 	args := []any{s.database}
 	for _, t := range tables {
@@ -205,8 +202,8 @@ func (s *Sink) Sources(ctx context.Context) ([]string, error) {
 	return sources, ofViews(err)
 }
 
-// Forget implements replicator.Sink. The view's row loses its name, so that the view's next Open gets a new id.
-// States that mention the old id no longer describe the view.
+// Forget implements replicator.Sink. Without its name, the view gets a new id at its next Open. States that mention the
+// old id then don't count.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	_, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ?", view)
 	return ofViews(err)

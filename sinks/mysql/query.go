@@ -7,12 +7,10 @@ import (
 	"strings"
 )
 
-// querier is a pool or a transaction.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// eachRow calls scan for the rows of a query's result.
 func eachRow(ctx context.Context, q querier, scan func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -27,7 +25,6 @@ func eachRow(ctx context.Context, q querier, scan func(*sql.Rows) error, query s
 	return rows.Err()
 }
 
-// texts returns the values of a query of one column.
 func texts(ctx context.Context, q querier, query string, args ...any) (all []string, err error) {
 	err = eachRow(ctx, q, func(rows *sql.Rows) error {
 		var text string
@@ -53,7 +50,7 @@ func eachTexts(ctx context.Context, q querier, n int, f func(texts []sql.NullStr
 	}, query, args...)
 }
 
-// eachBound calls f with each row of a query's result. It converts the columns' values to the bound form (see row).
+// eachBound calls f with each row of a query's result. The values have the types that column.convert returns.
 func eachBound(ctx context.Context, q querier, columns []*column, f func(r row), query string) error {
 	return eachTexts(ctx, q, len(columns), func(texts []sql.NullString) {
 		r := make(row, len(columns))
@@ -66,7 +63,6 @@ func eachBound(ctx context.Context, q querier, columns []*column, f func(r row),
 	}, query)
 }
 
-// execer is a pool or a transaction.
 type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }

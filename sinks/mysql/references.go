@@ -6,21 +6,15 @@ import (
 	"strings"
 )
 
-// Tables of views may refer to each other, or to themselves, by foreign keys. Parents and children arrive in any order:
-// one transaction writes the views in the order of the file, concurrent batches don't wait for each other, and each
-// fill has its own order. In the end both rows exist, if the source has them. So once a foreign key has refused a row,
-// the sink writes the rows of that table without checking foreign keys. Then no row waits for another row, or becomes a
-// dead letter because of it.
-//
-// This applies only to foreign keys between views' tables. A foreign key to or from another program's table is checked
-// as usual, because no process would add the missing parent row there, or remove the child row that is in the way.
+// Tables of views may refer to each other by foreign keys, and parents and children arrive in any order. In the end
+// both rows exist, if the source has them. So once a foreign key has refused a row, the sink writes that table without
+// foreign key checks. A foreign key to or from another program's table is always checked.
 
 const (
 	errNoParent = 1452
 	errChildren = 1451
 )
 
-// unordered returns the number of views whose rows are written without foreign key checks.
 func (t *Target) unordered() (n int) {
 	for _, k := range t.kept {
 		if k.unordered.Load() {
@@ -30,10 +24,9 @@ func (t *Target) unordered() (n int) {
 	return n
 }
 
-// unorder turns off foreign key checks if err says that a foreign key refused a row. It does so for each view's table
-// whose foreign keys are all between tables of views. It returns true if this call or a concurrent one has turned
-// checks off since the transaction began, so that the transaction must be tried again. before is the result of
-// unordered at the transaction's beginning.
+// unorder turns off the checks of foreign keys between views' tables, if err says that a foreign key refused a row.
+// again: this call or a concurrent one has turned checks off since the transaction began. before is what unordered
+// returned then.
 func (t *Target) unorder(ctx context.Context, err error, before int) (again bool, failed error) {
 	if !is(err, errNoParent, errChildren) || !t.server.hasUnchecked() {
 		return false, nil
@@ -67,7 +60,7 @@ func (t *Target) lookAtReferences(ctx context.Context, k *keeper) error {
 	return err
 }
 
-// refersAmongViews reports whether a view's table has foreign keys, or is the target of some, and all of them are
+// refersAmongViews reports whether a view's table has foreign keys, or is referred to by some, and all of them are
 // between tables of views.
 func (s *Sink) refersAmongViews(ctx context.Context, k *keeper) (bool, error) {
 	const doing = "looking for foreign keys"
@@ -100,8 +93,8 @@ func (s *Sink) refersAmongViews(ctx context.Context, k *keeper) (bool, error) {
 // which would stay if a statement fails.
 func (s *server) hasUnchecked() bool { return s.mariaDB || !strings.HasPrefix(s.version, "5.") }
 
-// begins begins a statement that changes a view's table: verb is INSERT or DELETE, and rest follows it. If necessary,
-// begins adds the option that skips foreign key checks.
+// begins begins a statement that changes a view's table: verb is INSERT or DELETE, and rest follows it. If foreign keys
+// must not be checked (unorder), it adds the option for that.
 func (w *writer) begins(k *keeper, verb string, rest ...string) {
 	switch {
 	case !k.unordered.Load():

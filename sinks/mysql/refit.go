@@ -10,31 +10,24 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// A table that was created for an earlier definition of its view (create = true) may be unable to hold the present one:
-// a field has no column, a counter's sum is NOT NULL and no longer filled, or the primary key lacks a field. A rebuild
-// alters the table in one of two ways:
+// A table that was created for an earlier definition of its view (create = true) may be unable to hold the present one.
+// A rebuild alters it in one of two ways:
 //
-//   - In a shadow, a second table that the rebuild fills and then swaps in. The shadow is created LIKE the live table,
-//     to keep indexes, defaults and partitions that other programs added. It is altered in one statement while it is
-//     empty. The statement adds missing columns with the types of a new table, and drops columns that the program
-//     created for a different purpose (origin.go). It recreates the primary key if it doesn't fit, and drops an index
-//     that loses a column.
-//   - In place, if a swap would lose parts that don't belong to the view, or if no swap is possible (several shards). A
-//     row view's table gets columns for new fields, which accept NULL. That harms no reader or writer of the table. Any
-//     other change would affect rows that readers see before they are filled. So the program refuses it and names the
-//     necessary ALTER.
+//   - In a second table, the shadow, which is created LIKE the live one and later swapped in. It is altered in one
+//     statement while it is empty.
+//   - In place, if a swap would lose parts that don't belong to the view, or if no swap is possible (several shards).
+//     Only nullable columns are added, because that harms no reader. The program refuses any other change and names
+//     the necessary ALTER.
 //
 // A table is never altered if its view is registered with the current definition, because then its missing parts were
-// removed by hand. It isn't altered either if its view isn't registered at all, because then the table was never the
-// view's. The table of a view without create = true belongs to another program.
+// removed by hand. The table of a view without create = true belongs to another program.
 
-// refit is a change that makes a table able to hold its view.
 type refit struct {
-	view  *replicator.View
-	sh    *shape
-	added []*declared
-	gone  []string // the names of columns to be dropped
-	parts []string // clauses of the ALTER TABLE, without the added columns
+	view    *replicator.View
+	sh      *shape
+	added   []*declared
+	dropped []string
+	parts   []string // clauses of the ALTER TABLE, besides those that add columns
 }
 
 // fits reports whether a table can hold its view, and has no columns that the program created for a different purpose.
@@ -43,7 +36,7 @@ func (s *Sink) fits(v *replicator.View, sh *shape) bool {
 	return sh.isView || len(problems) == 0 && !slices.ContainsFunc(sh.columns, outdated(v, sh))
 }
 
-// refitting finds the changes that a shadow needs to hold its view; nil if it needs none.
+// refitting finds the changes that the new table of a rebuild needs to hold its view; nil if it needs none.
 func (s *Sink) refitting(ctx context.Context, v *replicator.View, sh *shape, from *origins) (*refit, error) {
 	if s.fits(v, sh) {
 		return nil, nil
@@ -58,13 +51,13 @@ func (s *Sink) extending(ctx context.Context, v *replicator.View, sh *shape, fro
 	}
 	f, err := s.refitTo(ctx, v, sh, from, func(*column) bool { return false })
 	if err != nil || f == nil || !f.extends() {
-		return nil, err // if err is nil, the caller goes on and calls keep, which reports what the table lacks
+		return nil, err // if err is nil, the caller goes on, and keep reports what the table lacks
 	}
 	return f, nil
 }
 
-// refitTo returns the changes that give a table the columns and keys of its view. It drops, or recreates, the columns
-// for which old returns true. It returns nil if no change makes the table fit.
+// refitTo returns the changes that give a table the columns and keys of its view, or nil if no change makes it fit. It
+// drops the columns for which old returns true, and adds them again if the view needs them.
 func (s *Sink) refitTo(ctx context.Context, v *replicator.View, sh *shape, from *origins,
 	old func(*column) bool) (*refit, error) {
 	stays := *sh
@@ -82,7 +75,7 @@ func (s *Sink) refitTo(ctx context.Context, v *replicator.View, sh *shape, from 
 	for _, c := range sh.columns {
 		switch {
 		case old(c):
-			f.gone = append(f.gone, c.name)
+			f.dropped = append(f.dropped, c.name)
 			f.parts = append(f.parts, "DROP COLUMN "+c.quoted)
 		case !c.optional && !manages(v, c.name):
 			return nil, nil // another program's column has no default, so no row can be inserted
@@ -92,7 +85,6 @@ func (s *Sink) refitTo(ctx context.Context, v *replicator.View, sh *shape, from 
 	return f, nil
 }
 
-// manages reports whether a view fills a column.
 func manages(v *replicator.View, column string) bool {
 	settings := settingsOf(v)
 	is := func(f replicator.Field) bool { return strings.EqualFold(f.Name, column) }
@@ -107,7 +99,7 @@ func (f *refit) rekey(columns []*declared) {
 	var primary *index
 	for i := range f.sh.indexes {
 		x := &f.sh.indexes[i]
-		loses := slices.ContainsFunc(x.parts, func(p part) bool { return slices.Contains(f.gone, p.column) })
+		loses := slices.ContainsFunc(x.parts, func(p part) bool { return slices.Contains(f.dropped, p.column) })
 		switch {
 		case x.name == "PRIMARY" && (loses || !f.identifies(x, columns)):
 			f.parts = append(f.parts, "DROP PRIMARY KEY")
@@ -136,7 +128,8 @@ func (f *refit) rekey(columns []*declared) {
 	f.parts = append(f.parts, key+strings.Join(quotedNames(names), ", ")+")")
 }
 
-// oneRowFor returns the role of the columns that identify a row, in the table of a row view or a counter.
+// oneRowFor returns the role of the columns that identify a row: a counter's group columns, or a row view's key
+// columns.
 func (f *refit) oneRowFor() role {
 	if f.view.Kind == "counter" {
 		return ofGroup
@@ -144,9 +137,9 @@ func (f *refit) oneRowFor() role {
 	return ofKey
 }
 
-// identifies reports whether a primary key may stay, because different rows of the view always differ in it. A row
-// view's or counter's primary key may have additional columns only if another unique key is on exactly the columns that
-// identify a row.
+// identifies reports whether a primary key may stay, because two rows of the view never agree in all of its columns. In
+// the table of a row view or counter it may have extra columns only if another unique key is exactly on the columns
+// that identify a row.
 func (f *refit) identifies(x *index, columns []*declared) bool {
 	if autoOnly(x, f.sh, f.view) {
 		return true
@@ -163,20 +156,19 @@ func (f *refit) identifies(x *index, columns []*declared) bool {
 func (f *refit) loosen(primary *index, columns []*declared) {
 	for _, p := range primary.parts {
 		i := slices.IndexFunc(columns, func(c *declared) bool { return strings.EqualFold(c.name, p.column) })
-		if i >= 0 && columns[i].role == ofRow && !slices.Contains(f.gone, p.column) {
+		if i >= 0 && columns[i].role == ofRow && !slices.Contains(f.dropped, p.column) {
 			f.parts = append(f.parts, "MODIFY COLUMN "+columns[i].line())
 		}
 	}
 }
 
-// addIndexKeys adds the missing keys of an index's table.
 func (f *refit) addIndexKeys(columns []*declared, primary *index, stay []*index) {
 	keys := namesOf(columns, ofKey)
 	lines := indexKeys(columns, quotedNames(keys))
 	byKey := lines[len(lines)-1]
 	switch lines = lines[:len(lines)-1]; {
 	case primary == nil: // the table gets the same keys as a new table
-	case autoOnly(primary, f.sh, f.view) && len(f.added)+len(f.gone) > 0:
+	case autoOnly(primary, f.sh, f.view) && len(f.added)+len(f.dropped) > 0:
 		// The primary key only numbers the rows, so it stays. The index over the values must have the new columns.
 		lines = []string{strings.Replace(lines[len(lines)-1], "PRIMARY KEY", "KEY", 1)}
 	default:
@@ -193,7 +185,6 @@ func (f *refit) addIndexKeys(columns []*declared, primary *index, stay []*index)
 	}
 }
 
-// namesOf returns the names of the columns that have a role.
 func namesOf(columns []*declared, r role) (names []string) {
 	for _, c := range columns {
 		if c.role == r {
@@ -211,7 +202,7 @@ func quotedNames(names []string) []string {
 	return all
 }
 
-// extends reports whether the table only gets nullable columns.
+// extends reports whether the change only adds nullable columns.
 func (f *refit) extends() bool {
 	return len(f.parts) == 0 && !slices.ContainsFunc(f.added, func(c *declared) bool { return c.role != ofRow })
 }
@@ -251,7 +242,7 @@ func (f *refit) alter(ctx context.Context, s *Sink) error {
 	return nil
 }
 
-// refused explains why the table can't be altered. Usually the operator must act.
+// refused classifies the server's refusal of an ALTER TABLE. Usually the operator must act.
 func (f *refit) refused(ctx context.Context, s *Sink, err error, statement string) error {
 	switch {
 	case is(err, 1142, 1044):
@@ -280,8 +271,8 @@ func (s *Sink) refitLive(ctx context.Context, v *replicator.View, from *origins)
 	return f.alter(ctx, s)
 }
 
-// rebuilt returns the ALTER TABLE that a rebuild of the view runs, on the live table or on a shadow. It returns "" if
-// none is needed, or if the program would refuse it.
+// rebuilt returns the ALTER TABLE that a rebuild of the view would run; "" if none is needed, or if the program would
+// refuse it.
 func (s *Sink) rebuilt(ctx context.Context, v *replicator.View, sh *shape, from *origins) (string, error) {
 	changed, err := s.redefined(ctx, v)
 	if err != nil || !changed {
@@ -300,7 +291,7 @@ func (s *Sink) rebuilt(ctx context.Context, v *replicator.View, sh *shape, from 
 	return f.statement(ctx, s)
 }
 
-// whyInPlace returns the reason why a rebuild of the view is in place; "" if the rebuild fills a shadow.
+// whyInPlace returns why a rebuild must fill the live table itself; "" if it can fill a second table (a shadow).
 func (s *Sink) whyInPlace(ctx context.Context, v *replicator.View) (string, error) {
 	switch {
 	case s.inPlace:
@@ -311,8 +302,8 @@ func (s *Sink) whyInPlace(ctx context.Context, v *replicator.View) (string, erro
 	return s.Foreign(ctx, v)
 }
 
-// madeAnew returns the table's columns that were made for a different purpose. gone are those that a rebuild drops or
-// recreates. left are those that stay because the rebuild is in place, and why is the reason for that.
+// madeAnew returns the columns that the program made for an earlier purpose. A rebuild drops or recreates those in
+// gone. Those in left stay, because the view must be rebuilt in place, for the reason in why.
 func (s *Sink) madeAnew(ctx context.Context, v *replicator.View, sh *shape) (gone, left []string, why string, err error) {
 	old := outdated(v, sh)
 	for _, c := range sh.columns {
@@ -329,8 +320,8 @@ func (s *Sink) madeAnew(ctx context.Context, v *replicator.View, sh *shape) (gon
 	return gone, left, why, err
 }
 
-// unaltered returns a text to append to a table's problem. It explains why a rebuild doesn't alter the table to make it
-// fit. It returns "" if there is no such reason.
+// unaltered explains why a rebuild doesn't alter the table to make it fit, as an addition to a message; "" if there is
+// no such reason.
 func (s *Sink) unaltered(ctx context.Context, v *replicator.View) string {
 	if !settingsOf(v).Create || v.Shadows != "" {
 		return ""
@@ -342,16 +333,15 @@ func (s *Sink) unaltered(ctx context.Context, v *replicator.View) string {
 	return "; a rebuild beside the table would make it fit, but the view is rebuilt in place: " + why
 }
 
-// redefined reports whether the view is registered with a different definition.
 func (s *Sink) redefined(ctx context.Context, v *replicator.View) (bool, error) {
 	known, err := texts(ctx, s.db, "SELECT fingerprint FROM "+viewsTable+" WHERE name = ?", v.Name)
 	other := func(fingerprint string) bool { return !replicator.SameDefinition(fingerprint, v.Fingerprint) }
 	return slices.ContainsFunc(known, other), ofViews(err)
 }
 
-// missing returns the ALTER TABLE that adds a table's missing columns, and drops former columns that the program
-// created without a default. The result begins with a colon, because keep appends it to the table's problems. It is ""
-// if there are no such columns, or if the source doesn't tell a column's type.
+// missing returns ": ALTER TABLE …", for messages. The statement adds columns that the view needs, and drops columns
+// that the program once made and that now would need a value. It returns "" if there are none, or if a type can't be
+// found out.
 func (s *Sink) missing(ctx context.Context, v *replicator.View, sh *shape, from *origins) string {
 	columns, err := s.declare(ctx, v, from, sh)
 	if err != nil {

@@ -10,12 +10,10 @@ import (
 )
 
 // rowKind stores one row per key. If several cells feed the row, each field comes from the first feed that has a value
-// for it. When a cell is deleted, only its own fields are removed. When the last cell is deleted, the row is removed. A
-// row is missing until its cells provide every NOT NULL field.
+// for it. The row is missing until its cells provide every NOT NULL field.
 //
-// The sink writes only the view's columns. Other columns stay until the row is deleted. If a table's primary key is an
-// additional AUTO_INCREMENT column, INSERT … ON DUPLICATE KEY UPDATE uses up a number for each change, so that column
-// should be a BIGINT.
+// Columns that don't belong to the view stay until the row is deleted. If the primary key is an extra AUTO_INCREMENT
+// column, each change uses up a number, so that column should be a BIGINT.
 type rowKind struct{}
 
 func (rowKind) check(k *keeper, sh *shape) []string {
@@ -23,7 +21,7 @@ func (rowKind) check(k *keeper, sh *shape) []string {
 	return oneRow(k, sh, k.keyNames(), "entity's key")
 }
 
-// oneRow lists the reasons why a table can't have exactly one row for each value of the named columns. what describes
+// oneRow lists the reasons why a table may not have exactly one row for each value of the named columns. what describes
 // these columns in messages.
 func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 	var problems []string
@@ -43,7 +41,6 @@ func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 	}
 	if !found {
 		add := "PRIMARY"
-		// A table can have only one primary key.
 		if slices.ContainsFunc(sh.indexes, func(x index) bool { return x.name == "PRIMARY" }) {
 			add = "UNIQUE"
 		}
@@ -56,7 +53,7 @@ func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 func (rowKind) row(k *keeper, e replicator.Entry, version int64) (row, error) {
 	r, err := k.convertFields(e, version)
 	if err != nil || k.shared {
-		return r, err // don't look for missing values: the row's other cells may provide them
+		return r, err // no check for missing values, because the row's other cells may provide them
 	}
 	if on := k.shardOn; on != nil && !on.inKey && r[on.place] == nil {
 		return nil, fmt.Errorf("column %s decides the shard, and the property is missing or null", on.name)
@@ -64,7 +61,6 @@ func (rowKind) row(k *keeper, e replicator.Entry, version int64) (row, error) {
 	return r, k.notNull(r)
 }
 
-// notNull returns an error if a NOT NULL column of the row is NULL.
 func (k *keeper) notNull(r row) error {
 	for i, c := range k.fields {
 		if r[i] == nil && !c.nullable {

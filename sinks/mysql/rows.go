@@ -12,7 +12,6 @@ import (
 // Values are in bound form: nil, int64, uint64, float64, string, []byte.
 type row []any
 
-// The kinds of values in the stored form of rows.
 const (
 	valueNil    = 'n'
 	valueInt    = 'i'
@@ -48,7 +47,7 @@ func appendRows(b []byte, rows []row) []byte {
 	return b
 }
 
-// parseRows parses the stored form; "" also means no rows.
+// parseRows decodes what appendRows encoded. "" means no rows.
 func parseRows(stored string) ([]row, error) {
 	if stored == "" {
 		return nil, nil

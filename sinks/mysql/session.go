@@ -18,18 +18,13 @@ const Timeout = 30 * time.Second
 
 // settings returns the statements that set up a session, so that the server's defaults don't matter:
 //
-//   - strict mode, so that nothing is cut or rounded without an error. Zero dates are allowed, because sources have
-//     them, and a zero stays a zero in an AUTO_INCREMENT column
-//   - READ COMMITTED, so that a batch locks no gaps and sees what another replicator has just committed. It is set by a
-//     statement of its own, because the variable's name differs between servers
-//   - lock waits that are shorter than the read timeout. So a lock that another session holds for long becomes a
-//     visible error, and the batch is tried again
-//   - short net timeouts, so that the server soon ends a session whose client stops in the middle of a statement or a
-//     result
+//   - strict mode, so that nothing is cut or rounded without an error, but with zero dates, because sources have them
+//   - READ COMMITTED, so that a batch locks no gaps and sees what another replicator has just committed
+//   - lock waits that are shorter than the read timeout, so that a long wait becomes a visible error
+//   - short net timeouts, so that the server soon ends a session whose client stops in the middle of a statement
 //   - no notes, because an UPDATE of many rows would make one for each row
-//   - an index lookup for each key of a list while a statement is planned. Beyond eq_range_index_dive_limit keys, MySQL
-//     and MariaDB rely on index statistics instead. Those may be outdated, and then the server reads a whole table for
-//     a few hundred keys
+//   - an index lookup for each key of a list while a statement is planned. With outdated index statistics instead, the
+//     server reads a whole table for a few hundred keys
 func settings(silence time.Duration) []string {
 	seconds := func(d time.Duration) int { return int(max(d, time.Second) / time.Second) }
 	return []string{
@@ -41,11 +36,10 @@ func settings(silence time.Duration) []string {
 	}
 }
 
-// openDB makes the pool. The DSN's own timeouts take precedence over the configured one.
 func openDB(cfg *mysql.Config, timeout time.Duration) (*sql.DB, error) {
 	cfg = cfg.Clone()
 	cfg.InterpolateParams = true // one round trip per statement, and no limit of 65,535 parameters
-	cfg.MultiStatements = true   // see transaction.go; a value never ends a statement, because it is bound or quoted
+	cfg.MultiStatements = true   // values can't end a statement, because they are bound or quoted
 	cfg.ParseTime = false
 	cfg.Loc = time.UTC
 	cfg.RejectReadOnly = true // after a failover the old primary is read-only: connect again
@@ -69,14 +63,13 @@ func openDB(cfg *mysql.Config, timeout time.Duration) (*sql.DB, error) {
 	return db, nil
 }
 
-// server is what the sink knows of its server.
 type server struct {
-	mariaDB bool // MariaDB, or a MySQL that has no row alias either
+	mariaDB bool // MariaDB, or a MySQL before 8.0.19, which has no row alias either
 	version string
 	packet  int // max_allowed_packet
 }
 
-// isMariaDB reports whether the server is MariaDB, of any version.
+// isMariaDB reports whether the server is MariaDB. The field mariaDB is also set for an old MySQL.
 func (s *server) isMariaDB() bool { return strings.Contains(s.version, "MariaDB") }
 
 // newRow returns the expression by which ON DUPLICATE KEY UPDATE refers to a column of the new row. The statement must
@@ -95,7 +88,6 @@ func (s *server) rowAlias() string {
 	return " AS replicator_new"
 }
 
-// ask returns the server's description, which may be cached.
 func (s *Sink) ask(ctx context.Context) (*server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,14 +120,13 @@ func (s *Sink) askNow(ctx context.Context) (*server, error) {
 	return s.server, nil
 }
 
-// olderThanAlias reports whether a MySQL 8.0 version is older than 8.0.19.
+// olderThanAlias reports whether a MySQL 8.0 is older than 8.0.19, the first release with row aliases.
 func olderThanAlias(version string) bool {
 	var patch int
 	n, err := fmt.Sscanf(version, "8.0.%d", &patch)
 	return n == 1 && err == nil && patch < 19
 }
 
-// split separates "db.table". The database is fallback if the name has none.
 func split(name, fallback string) (database, table string) {
 	if database, table, ok := strings.Cut(name, "."); ok {
 		return database, table

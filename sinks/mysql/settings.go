@@ -21,7 +21,7 @@ type Settings struct {
 	VersionColumn string            `json:"version_column,omitempty"` // the column for the version; "": none
 	ShardOn       string            `json:"shard_on,omitempty"`       // the column that decides the shard; "": none
 	Create        bool              `json:"create,omitempty"`         // create the table if it is missing
-	Types         map[string]string `json:"types,omitempty"`          // column types, for Create
+	Types         map[string]string `json:"types,omitempty"`          // by column: its type when the table is created
 	Shards        []string          `json:"shards,omitempty"`         // the shards' names, in order; nil: one shard
 }
 
@@ -60,7 +60,7 @@ func Type() config.SinkType {
 const (
 	groupExample = `["object_id"]`
 
-	// countColumn holds the number of cells in a counter that sums nothing.
+	// countColumn is the name of the amount's column in a counter that counts cells.
 	countColumn = "cnt"
 )
 
@@ -80,7 +80,6 @@ func readConnection(s *config.Section) any {
 	return c
 }
 
-// openSink makes a sink, sharded if there are several shards.
 func openSink(o config.Opening) (replicator.Sink, error) {
 	c := Config{Name: o.Sink.Name, Tables: o.Tables, Logger: o.Log, Timeout: o.Sink.Timeout, Samples: o.Samples,
 		Sources: judge.Sources{Shards: o.Sources, Partitions: o.Partitions}, InPlace: o.InPlace}
@@ -104,10 +103,9 @@ func openSink(o config.Opening) (replicator.Sink, error) {
 	return NewSharded(c, shards, o.Views)
 }
 
-// viewReader reads the MySQL settings of a view.
 type viewReader struct {
 	*config.ViewSection
-	shards   []config.Shard // the sink's shards
+	shards   []config.Shard
 	settings Settings
 }
 
@@ -226,7 +224,6 @@ func (r *viewReader) shardOn(columns []string) {
 	}
 }
 
-// create reads the create and types settings.
 func (r *viewReader) create(columns []string) {
 	r.settings.Create = r.Bool("create")
 	types := r.Table("types", `{ email = "VARCHAR(254)" }`)
@@ -297,7 +294,7 @@ func (r *viewReader) places() []string {
 	return places
 }
 
-// names returns the columns that the sink writes. MySQL's column names are case-insensitive.
+// names returns the columns that the sink writes, each with the setting that names it.
 func (r *viewReader) names() (names []config.TargetName) {
 	key, fields := "key_column", "fields"
 	if r.Has("key") {

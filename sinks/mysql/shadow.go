@@ -14,22 +14,16 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// A shadow is a second table that a rebuild fills while the live table stays in use. It is in the same database and has
-// the same shape. Its view's name ends in replicator.ShadowSuffix. A swap renames all tables in one RENAME TABLE, which
-// is atomic for every reader, but can't be part of a transaction. So a swap has three steps, and any process can
-// continue it after each of them:
+// A rebuild fills a second table, the shadow, while the live one stays in use. A swap then exchanges the two. It has
+// three steps, and any process can continue it after each of them:
 //
-//  1. In one transaction, the shadows' rows in replicator_views get the phase "swapping", and the epoch of every
-//     partition is raised. Raising it waits for batches in progress. Targets that were opened earlier then fail,
-//     because they use the old ids.
-//  2. RENAME TABLE live TO old, shadow TO live for every view. As long as the shadow's table exists, this has not
-//     happened. If the server refuses the rename, nothing was renamed, and step 1 is undone. Otherwise no view of the
-//     sink could be opened until the operator acts.
+//  1. In one transaction, the shadows' rows in replicator_views get the phase "swapping", and the epoch is raised, so
+//     that targets that were opened earlier fail.
+//  2. One RENAME TABLE renames live to old, and shadow to live, for all views. If the server refuses it, step 1 is
+//     undone.
 //  3. In one transaction, the live rows lose their name, and the shadows' rows get it.
 //
-// Discard then drops the old tables. That is not part of the swap, because it may take a while, and nothing is applied
-// until the swap has returned. Until an old table is dropped, the view's old row has no name and the phase "replaced".
-// If the process ends before that, the next process drops the table when it first opens a view.
+// Discard later drops the old tables. Until then, a view's old row has the phase "replaced".
 const (
 	phaseSwapping = "swapping"
 	phaseReplaced = "replaced"
@@ -43,7 +37,6 @@ const (
 	maxName     = 64 // the longest name of a table, in characters
 )
 
-// hasRoomBeside reports whether a table's name leaves room for the suffixes of a shadow and of a replaced table.
 func hasRoomBeside(table string) bool { return len([]rune(table+oldTable)) <= maxName }
 
 // Shadow implements replicator.Shadower.
@@ -65,7 +58,8 @@ func shadowed(v *replicator.View) *replicator.View {
 	return &live
 }
 
-// needsMore classifies an error of a rebuild. If the user lacks a right, it names the rights that rebuilds need.
+// needsMore classifies an error of a rebuild. If the user lacks a right, the message has the GRANT of all rights that
+// rebuilds need.
 func (s *Sink) needsMore(ctx context.Context, err error, view, doing string) error {
 	doing = "view " + view + ": " + doing
 	if is(err, 1142, 1044) {
@@ -76,9 +70,9 @@ func (s *Sink) needsMore(ctx context.Context, err error, view, doing string) err
 	return classify(err, doing)
 }
 
-// createShadow creates a shadow's table as a copy of the live one. If the live table was made for an earlier
-// definition, it alters the copy (refit.go). It also renames the copy to another name and back, so that a missing right
-// is found before a swap. Once a swap has begun, the live view stops until the swap is completed.
+// createShadow creates the new table of a rebuild as a copy of the live one, and alters it to fit the view. It also
+// renames the copy to another name and back, so that a missing right is found early: once a swap has begun, the live
+// view stops until the swap is completed.
 func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origins) error {
 	name := settingsOf(v).Table
 	live := strings.TrimSuffix(name, shadowTable)
@@ -99,7 +93,8 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origi
 			sh = nil
 		}
 	}
-	if sh == nil { // if its table was filled and then dropped by hand, don't swap in the new one before it is filled
+	// The new table will be empty. If an earlier one was filled and then dropped by hand, forget that.
+	if sh == nil {
 		if err := s.Forget(ctx, v.Name); err != nil {
 			return err
 		}
@@ -124,7 +119,7 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origi
 	return s.refitShadow(ctx, v, from)
 }
 
-// refitShadow alters a shadow's table, a copy of the live one, to hold the view.
+// refitShadow alters the new table of a rebuild, a copy of the live one, so that it can hold the view.
 func (s *Sink) refitShadow(ctx context.Context, v *replicator.View, from *origins) error {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil || sh == nil {
@@ -140,7 +135,6 @@ func (s *Sink) refitShadow(ctx context.Context, v *replicator.View, from *origin
 	return nil
 }
 
-// tableName is a table's quoted name, with its database.
 func (s *Sink) tableName(name string) string {
 	database, table := split(name, s.database)
 	return sqlname.Quote(database) + "." + sqlname.Quote(table)
@@ -187,9 +181,8 @@ func noShadow(v *replicator.View) error {
 }
 
 // trySwaps finds the views that can't be swapped in, before a swap shuts out other processes. For each view, it renames
-// both tables and renames them back in one statement. No reader sees that, and it needs the rights and the locks of a
-// swap. If another session has locked a table, trySwaps waits a second. After that, it refuses the view, unless the
-// view is the only one.
+// both tables and back in one statement, which no reader sees. If another session has locked a table, it waits a
+// second, and then refuses the view, unless that is the only one.
 func (s *Sink) trySwaps(ctx context.Context, views []*replicator.View) error {
 	var refused []error
 	err := s.impatient(ctx, 1, func(conn *sql.Conn) error {
@@ -227,11 +220,11 @@ func (s *Sink) trySwap(ctx context.Context, conn *sql.Conn, v *replicator.View) 
 
 const swappingIn = "renaming the rebuilt tables (that needs ALTER, DROP, CREATE and INSERT)"
 
-// swapping is a shadow whose swap has begun.
+// swapping is a rebuilt view whose swap with the live view has begun and is not completed.
 type swapping struct {
 	id           uint32
-	source, name string // the view's source and name
-	table        string // the shadow's table
+	source, name string
+	table        string // the table that the rebuild filled
 }
 
 func (b swapping) live() string { return strings.TrimSuffix(b.table, shadowTable) }
@@ -295,7 +288,6 @@ func (s *Sink) endSwaps(ctx context.Context) (ended []swapping, undone, err erro
 	return begun, undone, nil
 }
 
-// dropReplaced drops the table that a view had before a swap.
 func (s *Sink) dropReplaced(ctx context.Context, live string) error {
 	_, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.tableName(live+oldTable))
 	if err == nil {
@@ -306,9 +298,8 @@ func (s *Sink) dropReplaced(ctx context.Context, live string) error {
 	return classify(err, "dropping the replaced table")
 }
 
-// dropLeft drops, once per process, the tables that earlier processes replaced and did not drop. Open calls it, and
-// after a swap Open comes before Discard. So a second run would drop the table that Discard is about to drop, and Open
-// would have to wait for that.
+// dropLeft drops the tables that earlier processes replaced by a swap and did not drop. It runs once per process: after
+// a swap, Discard drops the replaced tables, and Open must not wait for that.
 func (s *Sink) dropLeft(ctx context.Context) error {
 	if s.droppedLeft.Load() {
 		return nil
@@ -329,7 +320,7 @@ func (s *Sink) dropLeft(ctx context.Context) error {
 
 const notDropped = "the table that a swap replaced can't be dropped"
 
-// notRenamed returns the shadows that still have their names after the server refused a RENAME.
+// notRenamed returns the rebuilt tables that still have their old names after the server refused a RENAME.
 func (s *Sink) notRenamed(ctx context.Context, begun []swapping) (left []swapping, err error) {
 	for _, b := range begun {
 		there, err := s.isThere(ctx, s.tableName(b.table))
@@ -343,7 +334,7 @@ func (s *Sink) notRenamed(ctx context.Context, begun []swapping) (left []swappin
 	return left, nil
 }
 
-// takeBack gives shadows whose swap was undone their former phase again.
+// takeBack marks rebuilt views as filled again, after the server refused to swap them in.
 func takeBack(ctx context.Context, tx *sql.Tx, left []swapping) error {
 	for _, b := range left {
 		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ? WHERE id = ?", replicator.PhaseFilled, b.id)
@@ -367,7 +358,7 @@ func (s *Sink) swapsBegun(ctx context.Context) ([]swapping, error) {
 	return begun, ofViews(err)
 }
 
-// renaming gives a table another name. Both names are quoted.
+// renaming is one "a TO b" of a RENAME TABLE. Both names are quoted.
 type renaming struct{ from, to string }
 
 func renameTables(all []renaming) string {
@@ -378,7 +369,8 @@ func renameTables(all []renaming) string {
 	return "RENAME TABLE " + strings.Join(pairs, ", ")
 }
 
-// rename replaces the live tables by the shadows' tables, all in one statement, unless they were replaced already.
+// rename puts the rebuilt tables in the place of the live ones, all in one statement. It skips those that were renamed
+// before.
 func (s *Sink) rename(ctx context.Context, begun []swapping) error {
 	var all []renaming
 	for _, b := range begun {
@@ -395,8 +387,8 @@ func (s *Sink) rename(ctx context.Context, begun []swapping) error {
 	return err
 }
 
-// renames returns the renamings that replace a live table by its shadow's. It returns none if the shadow's table
-// doesn't exist, because then the tables were renamed before.
+// renames returns the renamings that put a rebuilt table in the place of the live one. It returns none if the rebuilt
+// table doesn't exist, because then it was renamed before.
 func (s *Sink) renames(ctx context.Context, b swapping) ([]renaming, error) {
 	shadow, live, old := s.tableName(b.table), s.tableName(b.live()), s.tableName(b.live()+oldTable)
 	if there, err := s.isThere(ctx, shadow); err != nil || !there {
@@ -418,7 +410,8 @@ func (s *Sink) renames(ctx context.Context, b swapping) ([]renaming, error) {
 	return append(renames, renaming{shadow, live}), nil
 }
 
-// takeNames gives the views' names to the shadows' rows.
+// takeNames completes a swap in replicator_views: the live views' rows lose their names, and the rebuilt views' rows
+// get them.
 func takeNames(ctx context.Context, tx *sql.Tx, begun []swapping) error {
 	for _, b := range begun {
 		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL, phase = ?, target = ? WHERE source = ? AND "+
@@ -453,18 +446,15 @@ func (s *Sink) Discard(ctx context.Context, views []*replicator.View) error {
 	return nil
 }
 
-// errSwapped means that since the target was opened, views were swapped or are being swapped, or a counter started
-// over.
 var errSwapped = fmt.Errorf("a rebuilt view was swapped in, or a counter started over, since the views were opened: %w",
 	replicator.ErrOpenAgain)
 
-// readEpoch returns the sink's epoch, which every swap and every fresh start of a counter raise.
+// readEpoch returns the epoch in replicator_locks, which every swap and every fresh start of a counter raise.
 func (s *Sink) readEpoch(ctx context.Context) (epoch int64, err error) {
 	err = s.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(epoch), 0) FROM "+locksTable).Scan(&epoch)
 	return epoch, classify(err, "table "+locksTable)
 }
 
-// sameEpoch reports whether all epochs are the expected one.
 func sameEpoch(epochs []int64, want int64) bool {
 	return !slices.ContainsFunc(epochs, func(e int64) bool { return e != want })
 }

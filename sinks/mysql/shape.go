@@ -17,12 +17,12 @@ import (
 type shape struct {
 	database, table string
 	engine          string
-	collation       string // the table's default collation
+	collation       string
 	isView          bool
 	columns         []*column
 	indexes         []index
 	triggers        []trigger
-	definition      string // the CREATE TABLE: see the function definition
+	definition      string // the CREATE TABLE, without the AUTO_INCREMENT counter
 }
 
 type index struct {
@@ -76,10 +76,9 @@ func (x *index) exactly(names []string) bool {
 	return x.unique && len(x.parts) == len(names) && x.whole(names)
 }
 
-// readShape reads a table's shape. It returns nil if the table doesn't exist or the user may not see it. It first
-// selects from the table in the same transaction, which waits for an ALTER or a swap in progress. Without that wait,
-// MariaDB's information_schema omits a table that is being replaced (warning 1684) if the session holds any lock. Each
-// of our sessions holds a user lock (see package link).
+// readShape reads the definition of a table; nil if the table doesn't exist or the user may not see it. It first
+// selects from the table, to wait for an ALTER or a swap in progress: meanwhile MariaDB's information_schema may omit
+// the table (warning 1684).
 func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 	database, table := split(name, s.database)
 	sh := &shape{database: database, table: table}
@@ -90,7 +89,7 @@ func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 	if err != nil {
 		return nil, classify(err, doing)
 	}
-	defer tx.Rollback() // the transaction only reads
+	defer tx.Rollback()
 	var none int
 	var my *mysql.MySQLError
 	err = tx.QueryRowContext(ctx, "SELECT 1 FROM "+sh.quoted()+" LIMIT 0").Scan(&none)
@@ -140,11 +139,11 @@ func (s *Sink) readColumns(ctx context.Context, tx *sql.Tx, sh *shape) error {
 		c.quoted = sqlname.Quote(c.name)
 		c.typ = strings.ToLower(c.typ)
 		c.unsigned = strings.Contains(strings.ToLower(c.declared), "unsigned")
-		c.auto = strings.Contains(extra, "auto_increment")
+		c.autoIncrement = strings.Contains(extra, "auto_increment")
 		c.updates = strings.Contains(extra, "on update")
 		c.generated = strings.Contains(extra, "generated") && !byDefault || strings.Contains(extra, "virtual") ||
 			strings.Contains(extra, "persistent")
-		c.optional = c.nullable || hasDefault || c.auto || c.generated || byDefault
+		c.optional = c.nullable || hasDefault || c.autoIncrement || c.generated || byDefault
 		if c.typ == "enum" || c.typ == "set" {
 			c.members = members(c.declared)
 		}
@@ -232,7 +231,7 @@ func (s *Sink) probe(ctx context.Context, k *keeper) error {
 	return s.tryOut(ctx, database, k.table, k.managed()[0].quoted, "the view needs")
 }
 
-// probeOwn finds missing grants on the sink's own tables, as probe does for a view's table.
+// probeOwn tries out each kind of statement on the sink's own tables, to find missing grants.
 func (s *Sink) probeOwn(ctx context.Context) error {
 	columns := map[string]string{viewsTable: "id", stateTable: "entity", locksTable: "id", horizonTable: "view"}
 	for table, column := range columns {

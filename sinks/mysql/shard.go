@@ -52,7 +52,6 @@ func (c *column) shardOf(bound any, n int) int {
 	panic(fmt.Sprintf("no shard for a %T, which plan should have refused", bound))
 }
 
-// findShardColumn finds the column that shards the view, or says why that is impossible.
 func (k *keeper) findShardColumn() (problems []string) {
 	named := func(c *column) bool { return strings.EqualFold(c.name, settingsOf(k.view).ShardOn) }
 	on := &shardColumn{place: slices.IndexFunc(k.keys, named)}
@@ -71,8 +70,8 @@ func (k *keeper) findShardColumn() (problems []string) {
 	return problems
 }
 
-// homes splits a value's entries by shard. If the view can't hold a value, every shard gets all of its entries, so that
-// each shard rejects the value by the same rule, or finds it stale.
+// homes splits a value's entries by shard. If the view can't hold the value, every shard gets all of its entries, so
+// that every shard rejects it.
 func (k *keeper) homes(key []any, version int64, v replicator.Value, n int) [][]replicator.Entry {
 	parts := make([][]replicator.Entry, n)
 	if _, err := k.key(key); err != nil {
@@ -104,8 +103,8 @@ func everywhere(parts [][]replicator.Entry, entries []replicator.Entry) [][]repl
 	return parts
 }
 
-// home is the shard of a key, if the view's shard_on is part of the key. A key that can't be converted belongs to the
-// first shard, which rejects it.
+// home is the shard of a key, if the column that decides the shard is part of the key. A key that can't be converted
+// belongs to the first shard, which rejects it.
 func (k *keeper) home(key []any, n int) int {
 	bound, err := k.key(key)
 	if err != nil {

@@ -17,13 +17,13 @@ type Shard struct {
 	DSN  string // the database's DSN, in go-sql-driver's form
 }
 
-// Sharded keeps views in several databases. A view with a ShardOn lives in all of them, and the entry's value of that
-// column decides the entry's shard. Other views live in the first database. Each database is an ordinary Sink that
-// keeps its own part of every contribution, with its own states. Sharded is safe for concurrent use.
+// Sharded keeps views in several databases, each of which is an ordinary Sink with its own states. A view with a
+// ShardOn lives in all of them: the entry's value of that column decides the entry's shard. Other views live in the
+// first database. Sharded is safe for concurrent use.
 type Sharded struct {
 	name   string
 	shards []*Sink
-	names  []string        // the shards' names
+	names  []string
 	spread map[string]bool // names of the views that live in every shard
 
 	definitions map[string]string // the views' fingerprints, by name
@@ -34,8 +34,8 @@ var (
 	_ replicator.Sourced = (*Sharded)(nil)
 )
 
-// NewSharded makes a sink of at least two shards. The order of the shards decides which shard an entry belongs to.
-// views are all views of the sink. c's DSN is not used. NewSharded does not connect yet. An incomplete DSN is an error.
+// NewSharded makes a sink of at least two shards, whose order decides which shard an entry belongs to. It does not
+// connect yet. views are all views of the sink. c's DSN is not used.
 func NewSharded(c Config, shards []Shard, views []*replicator.View) (*Sharded, error) {
 	s := &Sharded{name: c.Name, spread: map[string]bool{}, definitions: map[string]string{}}
 	for _, shard := range shards {
@@ -82,7 +82,7 @@ func (s *Sharded) in(shard int, err error) error {
 	return fmt.Errorf("shard %s: %w", s.names[shard], err)
 }
 
-// viewsIn are the views that live in a shard.
+// viewsIn returns the views that a shard holds. Views without shard_on are only in the first shard.
 func viewsIn(shard int, views []*replicator.View) []*replicator.View {
 	if shard == 0 {
 		return views
@@ -192,8 +192,8 @@ func (s *Sharded) marksOf(ctx context.Context, source string) ([][]replicator.Ma
 // Sources implements replicator.Sourced. Every view lives in the first shard, so only that shard is asked.
 func (s *Sharded) Sources(ctx context.Context) ([]string, error) { return s.shards[0].Sources(ctx) }
 
-// lowest lowers a view's mark to the lowest of all shards' marks. It reports whether all shards know the view by the
-// same definition.
+// lowest lowers a view's mark (its progress) to the lowest of all shards. It returns false if a shard doesn't know the
+// view, or knows it with another definition.
 func lowest(m *replicator.Mark, others [][]replicator.Mark) bool {
 	for _, marks := range others {
 		i := slices.IndexFunc(marks, func(o replicator.Mark) bool {

@@ -9,14 +9,12 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Apply implements replicator.Target. A first round puts entries into their shards, and a second removes entries from
-// other shards. So an entry that moves is briefly in both shards, but always in at least one. Between the rounds, and
-// after a crash, the shards have different versions of a cell. Each shard decides by its own states what applies, so
-// repeating the batch completes it.
+// Apply implements replicator.Target. It puts entries into their shards before it removes any from other shards, so an
+// entry that moves is always in at least one shard. After a crash in between, repeating the batch completes it.
 func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	put, take := t.rounds(ops)
 	batch := judge.NewBatch(ops)
-	rejected := map[replicator.ValueAt][]error{} // by value: the shards' errors
+	rejected := map[replicator.ValueAt][]error{} // by value: each shard's error
 	for _, round := range [][]judge.Part{put, take} {
 		outcomes, err := t.applyRound(ctx, round)
 		if err != nil {
@@ -26,7 +24,8 @@ func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 			batch.Include(&round[shard], outcome)
 			for _, r := range outcome.Rejected {
 				at := round[shard].At(r.Op, r.View)
-				if errors.Is(r.Err, replicator.ErrClaimed) { // kept in the shard's state: another source's row is shown
+				// Not a failure: the view shows another source's row, and the shard's state keeps this one.
+				if errors.Is(r.Err, replicator.ErrClaimed) {
 					continue
 				}
 				if rejected[at] == nil {
@@ -42,14 +41,13 @@ func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 	return batch.Applied(), nil
 }
 
-// rounds splits a batch by shard and by round. The first round puts entries, the second only removes them. If a share
-// (the part of a value that one shard gets) can go in either round, it goes with its cell's other shares for that
-// shard, so that one transaction changes them together.
+// rounds splits a batch by shard and by round. The first round puts entries, the second only removes them. Parts that
+// fit both rounds go with the cell's other parts for the shard, so that one transaction changes them together.
 func (t *shardedTarget) rounds(ops []replicator.Op) (put, take []judge.Part) {
 	put, take = t.parts(), t.parts()
 	for i, op := range ops {
 		for shard, shares := range t.split(&op, op.AsOf != 0 && op.Rewrite) {
-			var values [3][]replicator.Value // by turn
+			var values [3][]replicator.Value // indexed by turn
 			for _, p := range shares {
 				values[p.turn] = append(values[p.turn], p.value)
 			}
@@ -75,7 +73,6 @@ type share struct {
 	turn  turn
 }
 
-// turn says in which of a batch's two rounds a share (a shard's part of a value) is applied.
 type turn int
 
 const (
@@ -84,8 +81,8 @@ const (
 	either              // apply in either round: no other shard can hold the entries
 )
 
-// split returns what each shard gets of an op. If a key belongs to one shard, the other shards get nothing. With
-// everywhere set, the other shards get an empty value, which removes misplaced entries.
+// split returns each shard's parts of an op. A key that belongs to one shard gives nothing to the others. With
+// everywhere set, it gives them empty values, which remove misplaced entries.
 func (t *shardedTarget) split(op *replicator.Op, everywhere bool) [][]share {
 	shares := make([][]share, len(t.shards))
 	add := func(shard int, v replicator.Value, entries []replicator.Entry, turn turn) {
@@ -140,8 +137,8 @@ func (t *shardedTarget) applyRound(ctx context.Context, round []judge.Part) ([]r
 	return outcomes, err
 }
 
-// withdraw handles values that at least one shard rejected. It removes their parts from the shards that applied them,
-// because a value that can't be written as a whole contributes nothing.
+// withdraw removes a value from the shards that applied their part of it, if another shard rejected its part, because a
+// value that can't be written as a whole contributes nothing.
 func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected map[replicator.ValueAt][]error) error {
 	back := t.parts()
 	for shard := range put {
@@ -160,7 +157,7 @@ func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected
 			}
 		}
 	}
-	// Ignore the outcome. An empty value can't be rejected. If it is stale, a newer version already replaced the part.
+	// Ignore the outcome: an empty value can't be rejected, and if it is stale, a newer version has replaced the value.
 	_, err := t.applyRound(ctx, back)
 	return err
 }

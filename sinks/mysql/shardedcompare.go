@@ -38,28 +38,28 @@ func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]rep
 	}
 	var differences []replicator.Difference
 	kinds := map[replicator.ValueAt][]replicator.DifferenceKind{} // by value and shard
-	place := map[replicator.ValueAt]int{}                         // by value: the index in differences
+	indexOf := map[replicator.ValueAt]int{}                       // by value: its index in differences
 	for shard, some := range found {
 		for _, d := range some {
 			at := parts[shard].At(d.Op, d.View)
 			if kinds[at] == nil {
-				kinds[at], place[at] = make([]replicator.DifferenceKind, len(t.shards)), len(differences)
+				kinds[at], indexOf[at] = make([]replicator.DifferenceKind, len(t.shards)), len(differences)
 				differences = append(differences, replicator.Difference{Op: at.Op, View: at.View, Err: d.Err})
 			}
 			kinds[at][shard] = d.Kind
-			whole := &differences[place[at]]
+			whole := &differences[indexOf[at]]
 			whole.Held, whole.Shards = append(whole.Held, d.Held...), append(whole.Shards, t.sink.names[shard])
 			whole.States = append(whole.States, d.States...)
 		}
 	}
-	for at, n := range place {
+	for at, n := range indexOf {
 		differences[n].Kind = wholeKind(kinds[at], expected[t.belongs(&ops[at.Op], at.View)])
 	}
 	return differences, nil
 }
 
-// wholeKind combines the shards' differences into one. kinds has each shard's difference, or "" if the shard holds what
-// is expected of it.
+// wholeKind combines the shards' differences in one value into one. A kind is "" if the shard holds what is expected of
+// it.
 func wholeKind(kinds []replicator.DifferenceKind, expected []bool) replicator.DifferenceKind {
 	dead, want, held := true, false, false
 	for shard, kind := range kinds {
@@ -78,7 +78,7 @@ func wholeKind(kinds []replicator.DifferenceKind, expected []bool) replicator.Di
 		}
 		dead = false
 	}
-	if dead { // entries that a shard correctly holds come from the entity's other cells
+	if dead { // the entries that shards correctly hold come from the entity's other cells
 		return replicator.Dead
 	}
 	return judge.Difference(want, held, false)

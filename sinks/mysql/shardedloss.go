@@ -9,20 +9,16 @@ import (
 	"replicator"
 )
 
-// One shard may be emptied while the others keep their contents, which are still right and visible. So a view that all
-// shards hold is forgotten only in the emptied shard.
-
 var _ replicator.Parted = (*Sharded)(nil)
 
-// ForgetLost implements replicator.Parted. It forgets a spread view (a view in every shard) only in the shards that
-// lost it, because forgetting would also empty a counter's table in the shards that kept it. It forgets any other view
-// in all shards.
+// ForgetLost implements replicator.Parted. It forgets a view that lives in every shard only in the shards that lost it.
+// The other shards still show it correctly, and forgetting would empty a counter's table there.
 func (s *Sharded) ForgetLost(ctx context.Context, v *replicator.View, sources []string) error {
 	if !s.spread[v.Name] {
 		return s.Forget(ctx, v.Name)
 	}
-	// held says, by shard and source, whether the shard holds the view with v's definition and a mark. A source is
-	// missing if the shard has not registered the view for it.
+	// held says, by shard and source, whether the shard has filled the view with v's definition. A source is missing if
+	// the shard has not registered the view for it.
 	held := make([]map[string]bool, len(s.shards))
 	for shard := range held {
 		held[shard] = map[string]bool{}
@@ -57,8 +53,8 @@ func holds(m replicator.Mark, fingerprint string) bool {
 	return !m.Position.IsZero() && replicator.SameDefinition(m.Fingerprint, fingerprint)
 }
 
-// Lacking implements replicator.Parted. A view without a ShardOn lives in the first shard, so only that shard can lack
-// it. If another shard has it, the shards were reordered.
+// Lacking implements replicator.Parted. A view without a ShardOn lives in the first shard. If only another shard has
+// it, the shards were reordered.
 func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string, error) {
 	by, err := s.marksOf(ctx, source)
 	if err != nil {
@@ -66,7 +62,7 @@ func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string
 	}
 	lacking := map[string]string{}
 	for view, fingerprint := range s.definitions {
-		var with, without []string // shards that have the view, and shards that don't
+		var with, without []string
 		for shard, marks := range by {
 			held := func(m replicator.Mark) bool { return m.View == view && holds(m, fingerprint) }
 			if slices.ContainsFunc(marks, held) {

@@ -30,7 +30,7 @@ var (
 	_ replicator.Shared    = (*shardedTarget)(nil)
 )
 
-// place computes each view's index in the shards' targets.
+// place computes the index of each view in each shard's target, and the inverse.
 func (t *shardedTarget) place() {
 	for shard, target := range t.shards {
 		local, global := make([]int, len(t.views)), []int{}
@@ -45,7 +45,7 @@ func (t *shardedTarget) place() {
 	}
 }
 
-// keepers returns the keepers of a view that lives in every shard, one for each shard.
+// keepers returns the open tables of a view that lives in every shard, one for each shard.
 func (t *shardedTarget) keepers(v *replicator.View) []*keeper {
 	var kept []*keeper
 	for _, target := range t.shards {
@@ -58,7 +58,6 @@ func (t *shardedTarget) keepers(v *replicator.View) []*keeper {
 	return kept
 }
 
-// each calls do for every shard that has a target.
 func (t *shardedTarget) each(do func(shard int, target *Target) error) error {
 	return t.sink.each(func(shard int) error {
 		if t.shards[shard] == nil {
@@ -68,8 +67,7 @@ func (t *shardedTarget) each(do func(shard int, target *Target) error) error {
 	})
 }
 
-// Versions implements replicator.Target. If a key belongs to one shard, only that shard counts, as the others have no
-// states.
+// Versions implements replicator.Target. If a key belongs to one shard, only that shard has states of it.
 func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	by := make([]judge.Versions, len(t.shards))
 	err := t.each(func(shard int, target *Target) (err error) {
@@ -168,7 +166,6 @@ func (t *shardedTarget) Unclaimed(
 	return t.pageCells(ctx, (*Target).Unclaimed, view, after, limit)
 }
 
-// pageCells pages through the cells that a method returns for a view, in each shard that the view lives in.
 func (t *shardedTarget) pageCells(
 	ctx context.Context, of func(*Target, context.Context, int, string, int) ([]replicator.Cell, string, error),
 	view int, after string, limit int,
@@ -221,7 +218,7 @@ func (t *shardedTarget) Tidy(ctx context.Context, view int, strays []replicator.
 	return mended, nil
 }
 
-// page pages through one shard after the other.
+// page returns a page of a listing that reads one shard after the other. The cursor contains the shard.
 func page[T any](
 	t *shardedTarget, after string, read func(shard int, after string) ([]T, string, error),
 ) ([]T, string, error) {

@@ -13,26 +13,24 @@ import (
 	"replicator/sinks/judge"
 )
 
-// stateFormat is the first byte of a stored state. The rest has this form, with integers as varints:
+// stateFormat is the first byte of a stored state. Then follow segments, with integers as varints:
 //
-//	segments, each: version + 1, order, as-of, number of views, and for each view:
+//	version + 1, order, as-of, number of views, and for each view:
 //	    its id, the digest (8 bytes), the length of the kept contribution, the kept contribution
 //
-// Views with equal states share a segment, so there is nearly always only one. A view that never saw the cell is in no
-// segment.
+// Views whose version, order and as-of are equal share a segment, so there is nearly always only one.
 const stateFormat = 1
 
 // cellState is the state of one cell, view by view, including views of other targets.
 type cellState []viewState
 
-// viewState is the state of one cell in one view.
 type viewState struct {
 	view   uint32
 	state  replicator.State
 	digest uint64 // the contribution's digest, or one of the reserved digests
 
-	// kept is the stored form of the contribution's rows, if the view merges cells or is a counter, or if the
-	// contribution is waiting (waitingDigest); else "".
+	// kept is the contribution's encoded rows, if the view merges cells or is a counter, or if the contribution waits
+	// (waitingDigest); else "".
 	kept string
 }
 
@@ -52,7 +50,8 @@ func (v *viewState) known() judge.Known {
 	return judge.Known{State: v.state, Shown: v.digest > waitingDigest, Dead: waits || v.digest == deadDigest, Waits: waits}
 }
 
-// contribution returns the stored form of the contribution if it is kept and the view shows it; else "". v may be nil.
+// contribution returns the encoded rows of the contribution, if the state keeps them and the view shows them; else "".
+// v may be nil.
 func (v *viewState) contribution() string {
 	if v == nil || v.digest <= waitingDigest {
 		return ""
@@ -135,23 +134,23 @@ func parseState(stored string) (cellState, error) {
 	return c, nil
 }
 
-// entityID is an entity's id in the table of states. The rows of an entity's cells are adjacent.
+// entityID is the id of a source's key in the table of states. The source comes first, so its rows are adjacent.
 func entityID(source string, key replicator.Key) string {
 	return string(append(wire.AppendText(make([]byte, 0, len(source)+len(key)+2), source), key...))
 }
 
-// cellID returns a cell's id in the table of states. It distinguishes the cells of an entity.
+// cellID is a cell's id in the table of states, where it distinguishes cells of one key.
 func cellID(c replicator.Cell) string {
 	return string(append(wire.AppendText(make([]byte, 0, len(c.Table)+len(c.Column)+2), c.Table), c.Column...))
 }
 
-// The longest values in the table of states. InnoDB can index them, because together they have at most 3,072 bytes.
+// The sizes, in bytes, of the key columns of the table of states. An InnoDB index holds at most 3,072 bytes.
 const (
 	maxEntity = 2048
 	maxCell   = 768
 )
 
-// described names, for errors, the cell that a row of the table of states belongs to.
+// described names a cell in an error message. entity and cell are its ids in the table of states.
 func described(entity, cell []byte) string {
 	e := wire.NewReader(string(entity))
 	c, err := parseCell(e.Text(), string(entity), string(cell))
@@ -161,7 +160,6 @@ func described(entity, cell []byte) string {
 	return fmt.Sprintf("cell %s of entity %s", strings.Trim(c.Table+"."+c.Column, "."), c.Key)
 }
 
-// parseCell is the inverse of entityID and cellID.
 func parseCell(source, entity, cell string) (replicator.Cell, error) {
 	e, c := wire.NewReader(entity), wire.NewReader(cell)
 	name, table := e.Text(), c.Text()

@@ -11,9 +11,8 @@ import (
 
 var _ replicator.Tidier = (*Target)(nil)
 
-// Strays implements replicator.Tidier. It lists the groups of a counter whose sum is wrong, one span of groups (a range
-// of their hashes) at a time. For other kinds of views it returns nothing: their orphaned entries have keys, so Held
-// lists them.
+// Strays implements replicator.Tidier. It lists the groups of a counter whose sum is wrong. For other kinds of views it
+// returns nothing: Held lists their orphaned entries.
 func (t *Target) Strays(
 	ctx context.Context, view int, after string, _ int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -35,7 +34,6 @@ func (t *Target) Strays(
 	return strays, next, classify(err, "view "+k.view.Name+": comparing the sums with the cells' amounts")
 }
 
-// name returns the values of the group's columns, joined by ":".
 func (s wrongSum) name(k *keeper) string {
 	var parts []string
 	for i, v := range s.lacks[:len(s.lacks)-1] {

@@ -15,59 +15,59 @@ import (
 	"replicator/sinks/judge"
 )
 
-// wrongSum is a group whose sum in the table differs from the ledger's.
+// wrongSum is a group whose sum in the table differs from the sum of the amounts in the cells' states.
 type wrongSum struct {
-	id    string // the group in its stored form
+	id    string // the group, encoded
 	lacks row    // the group, and the amount that the table's sum lacks
 	kind  replicator.DifferenceKind
 }
 
-// span is a range of groups, by the hashes of their stored forms. The ledger is ordered by cells, not by groups. So the
-// ledger is read once for each span, and spans are as wide as memory allows. Memory stays bounded, whatever the table's
-// size.
+// span is a range of groups, by their hashes. The states are ordered by cell, not by group, so all of them are read for
+// each span. Spans are as wide as memory allows.
 type span struct{ from, to uint64 }
 
 func everyGroup() span { return span{0, math.MaxUint64} }
 
 func (s span) holds(id string) bool { h := placeOf(id); return s.from <= h && h <= s.to }
 
-// placeOf returns a group's hash, which decides the group's span.
+// placeOf returns a group's hash. Groups are compared in ranges of hashes.
 func placeOf(id string) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(id)) // a hash's Write never fails
+	_, _ = h.Write([]byte(id))
 	return h.Sum64()
 }
 
-// DefaultSumBytes is the approximate memory for the groups whose sums are compared at once.
+// DefaultSumBytes is the default of Config.SumBytes: the approximate memory, in bytes, for the groups whose sums are
+// compared at once.
 const DefaultSumBytes = 32 << 20
 
-// groupCost is the approximate memory of a group besides its stored form.
+// groupCost is the approximate memory of a group in a comparison, in bytes, besides its encoded values.
 const groupCost = 400
 
-// comparison holds the sums of a span's groups while they are compared. Groups that the table's collation treats as
-// equal count as one: the group that the table shows.
+// comparison compares the sums of groups, for a range of their hashes, with the amounts in the cells' states. Groups
+// that the table's collation treats as equal count as one: the group that the table shows.
 type comparison struct {
 	span
-	k      *keeper
-	q      querier
-	ids    map[uint32]bool // the view's ids, one for each source
-	groups map[string]*comparedGroup
-	size   int64 // the approximate memory of groups, in bytes
-	most   int64 // the limit of size
+	k       *keeper
+	q       querier
+	ids     map[uint32]bool // the view's ids, one for each source
+	groups  map[string]*comparedGroup
+	size    int64 // the approximate memory of groups, in bytes
+	maxSize int64
 }
 
 type comparedGroup struct {
 	group  row
-	added  *big.Rat // the ledger's sum
+	added  *big.Rat // the sum of the amounts in the cells' states
 	stored *big.Rat // the table's sum; nil if the table has no row of the group
 }
 
-// wrongSumsIn returns the groups whose sums in the table differ from the ledger of all sources. It starts at the
-// beginning of a span and compares as many groups as memory allows. end is where it stopped.
+// wrongSumsIn returns the groups whose sum in the table differs from the amounts in the cells' states, for a range of
+// the groups' hashes. If memory doesn't suffice for the whole range, end is where it stopped.
 func wrongSumsIn(
 	ctx context.Context, tx *sql.Tx, k *keeper, s span, most int64,
 ) (wrong []wrongSum, end uint64, err error) {
-	c := &comparison{span: s, k: k, q: tx, ids: map[uint32]bool{}, groups: map[string]*comparedGroup{}, most: most}
+	c := &comparison{span: s, k: k, q: tx, ids: map[uint32]bool{}, groups: map[string]*comparedGroup{}, maxSize: most}
 	owners, err := ownersOf(ctx, tx, k.view.Name)
 	if err != nil {
 		return nil, 0, err
@@ -91,8 +91,8 @@ func wrongSumsIn(
 	return c.wrong(), c.to, nil
 }
 
-// of returns the comparison's record of a group, or a new record if there is none. It returns nil if the group is
-// outside the span (the range of groups that is being compared).
+// of returns the comparison's record of a group, or a new one. It returns nil if the group's hash is outside the range
+// that is being compared.
 func (c *comparison) of(group row) *comparedGroup {
 	id := groupID(group)
 	g := c.groups[id]
@@ -106,9 +106,9 @@ func (c *comparison) of(group row) *comparedGroup {
 
 func groupID(group row) string { return string(appendRows(nil, []row{group})) }
 
-// narrow shrinks the span (the range of groups that is being compared) until its groups fit into memory.
+// narrow halves the range of hashes that is being compared, until its groups fit into memory.
 func (c *comparison) narrow() {
-	for c.size > c.most && c.to > c.from {
+	for c.size > c.maxSize && c.to > c.from {
 		c.to = c.from + (c.to-c.from)/2
 		for id := range c.groups {
 			if !c.holds(id) {
@@ -119,11 +119,10 @@ func (c *comparison) narrow() {
 	}
 }
 
-// statesRead is how many cells' states are read at a time.
 const statesRead = 1000
 
-// addLedger adds up the contributions of all cells. It reads the cells in pages, because it must look up groups in the
-// table in between, and can't do that while it reads.
+// addLedger adds up the amounts in the states of all cells. It reads them in pages, because in between it must look up
+// groups in the table, and a connection can't do that while it reads.
 func (c *comparison) addLedger(ctx context.Context) error {
 	var entity, cell []byte
 	for {
@@ -152,16 +151,14 @@ func (c *comparison) addLedger(ctx context.Context) error {
 	}
 }
 
-// byCollation reports whether groups that the table's collation treats as equal count as one. They do if the source
-// also treats them as equal. If the source distinguishes them (keeper.loose), a row that two groups share has a wrong
-// sum.
+// byCollation reports whether groups that the table's collation treats as equal count as one. They do, unless the
+// source distinguishes them (keeper.loose).
 func (c *comparison) byCollation() bool {
 	return len(c.k.loose) == 0 && slices.ContainsFunc(c.k.group(), (*column).collates)
 }
 
-// add adds a cell's contributions to groups that the comparison has a record of, and returns the other contributions.
-// It omits contributions to groups outside the span (the range of groups that is being compared). But if groups that
-// the collation treats as equal count as one, it omits none, because an equal group may be inside the span.
+// add adds a cell's contributions to groups that the comparison has a record of, and returns those whose groups must
+// first be looked up in the table.
 func (c *comparison) add(state cellState) (unmatched []row, err error) {
 	collates := c.byCollation()
 	for _, v := range state {
@@ -184,10 +181,8 @@ func (c *comparison) add(state cellState) (unmatched []row, err error) {
 	return unmatched, nil
 }
 
-// match adds contributions to groups that the comparison has no record of. If the table shows a group only with
-// different case or accents, the contribution counts for the group that the table shows. But most of these groups are
-// in the table exactly, and are only outside the span (the range of groups that is being compared). So match first
-// looks for exactly equal groups.
+// match counts contributions to groups that have no record yet. If the table lacks the exact group but has one that its
+// collation treats as equal, the contribution counts for that one.
 func (c *comparison) match(ctx context.Context, unmatched []row) error {
 	for some := range slices.Chunk(unmatched, maxList) {
 		shown, err := readSums(ctx, c.q, c.k, " WHERE "+c.k.isOneOf(some))
@@ -215,7 +210,7 @@ func (c *comparison) match(ctx context.Context, unmatched []row) error {
 	return nil
 }
 
-// count adds a contribution to a group, if the group is in the span (the range of groups that is being compared).
+// count adds a contribution to a group, unless the group's hash is outside the range that is being compared.
 func (c *comparison) count(group, contribution row) {
 	if g := c.of(group); g != nil {
 		g.added.Add(g.added, rational(contribution[len(contribution)-1]))
@@ -226,8 +221,7 @@ func (c *comparison) count(group, contribution row) {
 // groupsAsked is how many groups one statement looks up, each by its own SELECT.
 const groupsAsked = 100
 
-// matchByCollation adds contributions to the groups of the table that the collation treats as equal to the
-// contributions' groups.
+// matchByCollation adds each contribution to the group in the table that the collation treats as equal to its own.
 func (c *comparison) matchByCollation(ctx context.Context, contributions []row) error {
 	var selects []string
 	var groups []row

@@ -13,10 +13,9 @@ import (
 	"replicator/internal/uuid"
 )
 
-// Unclaimed implements replicator.Tidier. It finds keys in the view's table that have no contributing cell according to
-// the states. For each such key, it returns one cell per feed, so that the caller re-reads these cells. If the source
-// has no row of them, that removes the key's entries. For a feed of every column, the returned cell has no column. A
-// counter's table has no keys, so Unclaimed corrects its sums at once.
+// Unclaimed implements replicator.Tidier. For each key in the view's table to which no cell contributes, by the states,
+// it returns one cell per feed. The caller re-reads them, which removes orphaned entries. In a counter, it corrects
+// wrong sums instead.
 func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	if k.ledger {
@@ -78,11 +77,10 @@ func claimed(ctx context.Context, q querier, owners []owner, keys []replicator.K
 type owner struct {
 	source string
 	id     uint32
-	salt   salt // nil if ownersOf read the owner, because it does not read the salt
+	salt   salt // nil if read by ownersOf, which doesn't select the salt
 }
 
-// ownersOf returns all sources that feed a view. Entries of another shard of the source are not orphans, so all sources
-// count.
+// ownersOf returns all sources that feed a view, this one included.
 func ownersOf(ctx context.Context, q querier, view string) (all []owner, err error) {
 	err = eachRow(ctx, q, func(rows *sql.Rows) error {
 		var o owner
@@ -93,9 +91,8 @@ func ownersOf(ctx context.Context, q querier, view string) (all []owner, err err
 	return all, err
 }
 
-// keyKinds returns sample values that show the types of the keys in a view's first table. They come from the source's
-// columns or, if the source can't be asked, from the key of a cell that has a state. keyKinds returns nil if there is
-// no such cell. A cell's state may be older than a change of the key's type.
+// keyKinds returns a sample value for each part of the key of the view's first table, to show the part's type. If the
+// source can't be asked for its columns, the values of a stored cell's key are the samples; nil if there is none.
 func (t *Target) keyKinds(ctx context.Context, k *keeper) ([]any, error) {
 	table := k.view.From[0].Table
 	from := t.sink.origins(t.source)
@@ -136,9 +133,8 @@ func (c *SourceColumn) keyKind() any {
 	return ""
 }
 
-// knownKinds returns the key values of any cell that has a state, of any source that feeds the view. It also looks at
-// other sources' states, because this source may have none yet. Without the values' types, the caller would mistake
-// other sources' entries for orphans.
+// knownKinds returns the values of some stored cell's key, as samples of their types; nil if there is no cell. It also
+// looks at other sources, because this one may have no states yet.
 func (t *Target) knownKinds(ctx context.Context, view, table string) ([]any, error) {
 	owners, err := ownersOf(ctx, t.sink.db, view)
 	if err != nil {
@@ -189,8 +185,8 @@ func (k *keeper) sourceKey(values []sql.NullString, kinds []any) (replicator.Key
 	return replicator.MakeKey(parts...)
 }
 
-// asSource converts the text of a key column to a value of the source's key. The value gets the type of a sample value
-// (known) and, if the sample is a text, also its format.
+// asSource converts the text of a key column to a value of the source's key, in the type and format of a sample value
+// (known). Without a sample, the column's type decides.
 func (c *column) asSource(text string, known any) (any, error) {
 	number := integerBits[c.typ] != 0 || c.typ == "year" || c.typ == "bit"
 	if c.typ == "bit" {
@@ -254,8 +250,8 @@ func withDigitsAs(text, other string) string {
 	return text
 }
 
-// Dead implements replicator.Target. It reads all states of the source. It may be slow, because a store calls it only
-// once.
+// Dead implements replicator.Target. No index finds dead letters, so it reads all states of the source, a page at a
+// time.
 func (t *Target) Dead(ctx context.Context, view int, from string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	cells, next, err := t.cells(ctx, from, limit, func(state cellState) bool { return state.find(k.id).known().Dead })

@@ -15,19 +15,19 @@ type Target struct {
 	source string
 	others judge.Others // the other sources that may have a row of an entity
 	views  []*replicator.View
-	kept   []*keeper // one for each view, in the views' order
+	kept   []*keeper // the views' tables, in the order of views
 	shared bool      // several cells of one key feed at least one view
-	valued bool      // at least one shared view writes changes value by value: see crowd.go
-	whole  bool      // at least one shared view rewrites all of a key's entries
+	valued bool      // some view writes only differences for keys with very many cells
+	whole  bool      // some view always needs the states of all cells of a key
 	crowds crowds
 	server *server
-	epoch  int64 // the sink's epoch when the target was opened. A swap raises it: see shadow.go
+	epoch  int64 // epoch in replicator_locks at the open; a swap of a rebuilt view raises it
 
 	retired map[uint32]bool // ids of views that were forgotten or redefined
 	marks   *judge.Marks
 
 	guesses atomic.Bool // true until a guess about which cells are new was wrong: see novelty.go
-	novelty *novelty    // nil if the table of states had rows at the open, or if several cells of a key feed a view
+	novelty *novelty    // knows which cells are new; nil: any cell may have a state
 }
 
 var _ replicator.Target = (*Target)(nil)
@@ -41,8 +41,8 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]repli
 	return versions.Spans(), err
 }
 
-// versions returns the versions of cells according to their states. The parameter counts reports whether a view's state
-// is to be used for a cell.
+// versions returns the versions of cells, by their states. counts reports whether a view's state is to be used for a
+// cell.
 func (t *Target) versions(
 	ctx context.Context, cells []replicator.Cell, counts func(replicator.Cell, *keeper) bool,
 ) (judge.Versions, error) {

@@ -22,7 +22,7 @@ func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error
 	if err != nil {
 		return err
 	}
-	defer conn.Close() // this returns the connection to the pool
+	defer conn.Close()
 	if err := do(conn); err != nil {
 		if _, rerr := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); rerr != nil {
 			// The connection may be in the middle of a statement or result, so it is not used again.
@@ -34,8 +34,7 @@ func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error
 }
 
 // impatient calls do with a connection that waits only the given seconds for other sessions' use of a table. The wait
-// must be short, because later statements on the table queue behind the waiting one. Afterwards the connection has its
-// normal timeout again.
+// must be short, because later statements on the table queue behind the waiting one.
 func (s *Sink) impatient(ctx context.Context, seconds int, do func(*sql.Conn) error) error {
 	return s.onConnection(ctx, func(conn *sql.Conn) error {
 		var patience int64
@@ -57,8 +56,8 @@ func (s *Sink) impatient(ctx context.Context, seconds int, do func(*sql.Conn) er
 	})
 }
 
-// begin begins a target's transaction, locks the partitions, reads the states of entities, and then the views'
-// horizons.
+// begin is a batch's first round trip: it begins the transaction, locks the partitions, and reads the states of
+// entities and then the views' horizons.
 func (w *writer) begin(
 	t *Target, partitions []int, entities, cells []string, crowds *crowdReading,
 ) (*batchStates, error) {
@@ -93,7 +92,8 @@ func (w *writer) begin(
 		}
 		return nil
 	}
-	owners := min(len(entities), 1) // the index of the owners' result set
+	// The states of entities come first, then writeOwners' result.
+	owners := min(len(entities), 1)
 	horizons := owners + min(len(t.others), 1) + crowds.reads()
 	for set := 0; rows.NextResultSet(); set++ {
 		switch {
@@ -126,12 +126,11 @@ func (w *writer) lockAll() error {
 	return w.locked(rows, len(all))
 }
 
-// writeLocks appends the query that locks the partitions of the batch's keys, in order. READ COMMITTED can't lock a
-// state that doesn't exist yet, so two writers of a new cell would both find no state. The partitions' rows always
-// exist, so they can be locked.
+// writeLocks appends the query that locks the partitions of the batch's keys, in order. It locks partitions and not
+// states, because a state that doesn't exist yet can't be locked.
 //
-// The query finds the rows one by one, by a join with a list of partitions. For "id IN (…)" MySQL reads this small
-// table from end to end, even with FORCE INDEX, and waits for every row that another transaction has locked.
+// The join with a list finds the rows one by one. For "id IN (…)" MySQL reads this small table from end to end, even
+// with FORCE INDEX, and waits for every row that another transaction has locked.
 func (w *writer) writeLocks(partitions []int) {
 	if len(partitions) == 1 {
 		w.write("SELECT epoch FROM ", locksTable, " WHERE id = ", strconv.Itoa(partitions[0]), " FOR UPDATE")
@@ -145,7 +144,8 @@ func (w *writer) writeLocks(partitions []int) {
 	w.write(") p STRAIGHT_JOIN ", locksTable, " l FORCE INDEX (PRIMARY) ON l.id = p.id FOR UPDATE")
 }
 
-// locked reads the result of the query that locks n partitions (writeLocks). It fails if the sink's epoch was raised.
+// locked reads the result of writeLocks for n partitions. It fails if the epoch has changed since the target was
+// opened.
 func (w *writer) locked(rows *sql.Rows, n int) error {
 	epochs := make([]int64, 0, n)
 	for rows.Next() {
@@ -178,11 +178,10 @@ func (w *writer) commit() error {
 // heldStates are states that were read, by entity, in the order of the entity's cells.
 type heldStates map[string][]heldState
 
-// heldState is the state of one cell of an entity, as it was read.
 type heldState struct {
 	cell   string
 	views  cellState
-	stored string // the stored form of views; "" if no state of the cell was read
+	stored string // the cell's state as it is stored; "" if none was read
 
 	source, entity string // set if the cell is another source's: that source, and its id of the entity
 }
@@ -196,14 +195,12 @@ func (s heldStates) of(entity, cell string) heldState {
 	return heldState{cell: cell}
 }
 
-// order sorts the states of each entity by cell.
 func (s heldStates) order() {
 	for _, all := range s {
 		slices.SortFunc(all, func(a, b heldState) int { return cmp.Compare(a.cell, b.cell) })
 	}
 }
 
-// find returns the cell's state in a view; nil if the view never saw the cell.
 func (h heldState) find(view uint32) *viewState { return h.views.find(view) }
 
 func (s heldStates) add(entity, cell []byte, state cellState, stored string) error {
@@ -266,7 +263,8 @@ func scanStates(rows *sql.Rows, f func(entity, cell []byte, state cellState, sto
 	return rows.Err()
 }
 
-// eachState calls f with the states of the cells that meet a condition, as scanStates does.
+// eachState calls f with the states of the cells that meet an SQL condition. entity and cell are valid only until f
+// returns.
 func eachState(
 	ctx context.Context, q querier, f func(entity, cell []byte, state cellState) error, condition string, args ...any,
 ) error {

@@ -11,14 +11,12 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Rows are found by their key, a counter's rows by their group. If writing another column also changes a column of the
-// key or group, a row gets a key that no cell has. Such a table is refused. Changes to a view's other columns don't
-// matter, because each write sets all of them.
+// Rows are found by their key, a counter's rows by their group. If the server changes such a column whenever another
+// one is written, a row gets a key that no cell has. So such a table is refused.
 
-// trigger is a trigger that runs before a row is written.
 type trigger struct{ name, body string }
 
-// readTriggers reads the triggers that may change written values. A user without the right to see triggers sees none.
+// readTriggers reads the triggers that run before a row is written. A user without the right to see triggers sees none.
 func (s *Sink) readTriggers(ctx context.Context, tx *sql.Tx, sh *shape) error {
 	return eachRow(ctx, tx, func(rows *sql.Rows) error {
 		var t trigger
@@ -64,7 +62,6 @@ func steadyTime(nullable bool) string {
 	return " NOT NULL DEFAULT '2000-01-01 00:00:00'"
 }
 
-// assignments matches the statements of a trigger that may set columns.
 var assignments = regexp.MustCompile(`(?is)\bSET\b([^;]*)`)
 
 // sets reports whether a trigger seems to set a column. It mistakes a comparison after a comma for an assignment.

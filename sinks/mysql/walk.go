@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// pageKeys returns the next page of distinct keys of a view's table, in the source's form. It reads the rows that meet
-// condition; "" means all rows.
+// pageKeys returns the next page of distinct keys of a view's table, with the types of the source's columns. It reads
+// the rows that meet condition; "" means all rows.
 func (t *Target) pageKeys(
 	ctx context.Context, k *keeper, condition, after string, limit int,
 ) (keys []replicator.Key, next string, err error) {
@@ -63,8 +63,8 @@ func (t *Target) pageKeys(
 	return keys, next, nil
 }
 
-// place converts a column's value to a form that sorts like the column. An ENUM or SET sorts by the order of its
-// members.
+// place converts a column's value to a literal that sorts like the column. An ENUM or SET sorts by its members'
+// numbers.
 func (c *column) place(text string) any {
 	switch c.typ {
 	case "enum":
@@ -92,16 +92,14 @@ func beyond(keys []*column, last row) string {
 	return strings.Join(ors, " OR ")
 }
 
-// cellPlace identifies a row of the table of states.
 type cellPlace struct{ Entity, Cell []byte }
 
 // beyondCell is the condition for cells after a cellPlace. Its arguments are the entity twice, and the cell.
 const beyondCell = "(entity > ? OR (entity = ? AND cell > ?))"
 
-// inOrder orders the cells for paging. The caller appends the limit.
 const inOrder = " ORDER BY entity, cell LIMIT "
 
-// cellAt parses a cursor. An empty cursor means the position before all cells of the entity.
+// cellAt parses a page's cursor. An empty cursor means the position before all cells of the entity.
 func cellAt(cursor string, entity []byte) (cellPlace, error) {
 	p := cellPlace{Entity: entity, Cell: []byte{}}
 	return p, judge.At(cursor, &p)
@@ -137,7 +135,6 @@ func (t *Target) cells(
 	return cells, next, err
 }
 
-// sourceRange returns the range of a source's entities: from first, up to but without end.
 func sourceRange(source string) (first, end []byte) {
 	first = []byte(entityID(source, ""))
 	return first, after(first)

@@ -17,12 +17,11 @@ import (
 	"replicator/config"
 )
 
-// A column of a source may get wider: VARCHAR(10) becomes VARCHAR(100), INT becomes BIGINT. Then the first long value
-// does not fit the view's column. If the program made the view's column (create = true), it widens the column online
-// and applies the value. It does so only if the server need not copy the table, or if the table is small, like a
-// shadow's at the beginning of a rebuild. Otherwise the value is a dead letter, whose reason names the ALTER TABLE.
+// If a source's column gets wider (VARCHAR(10) becomes VARCHAR(100)), the first longer value does not fit the view's
+// column. If the program made that column (create = true), it widens it and applies the value, unless the server would
+// have to copy a large table. Otherwise the value is a dead letter, whose reason names the ALTER TABLE.
 
-// smallTable is how many rows a table may have if widening a column makes the server copy the table.
+// smallTable is how many rows a table may have for its columns to be widened even if the server must copy the table.
 const smallTable = 10_000
 
 // misfitError is the error for a value of the right kind that doesn't fit its column.
@@ -33,22 +32,22 @@ type misfitError struct {
 
 func (e misfitError) Error() string { return e.why + " does not fit " + e.column.declared }
 
-// widening caches recent answers about columns that a value did not fit.
+// widening caches, for a moment, how columns that a value did not fit can be widened.
 type widening struct {
 	mu    sync.Mutex
-	found map[string]widened // the recent answers, by view and column
+	found map[string]widened // the cached answers, by view and column
 }
 
 type widened struct {
-	statement string    // the ALTER TABLE that widens the column; "" if the source's column is not wider
-	until     time.Time // when the answer expires
+	statement string // the ALTER TABLE that widens the column; "" if the source's column is not wider
+	expires   time.Time
 }
 
 // askAgain is how long the answer about a column is cached, so that many values that don't fit cause only one query.
 const askAgain = time.Second
 
 // makeRoom widens the column that a value did not fit, if the source's column is wider now. Then it returns an error
-// (again) that makes the caller open the view again. Otherwise it returns the reason, with advice for the operator.
+// (again) that makes the caller open the view again. Otherwise reason is err, with advice for the operator.
 func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, again error) {
 	var misfit misfitError
 	if !errors.As(err, &misfit) || misfit.column == k.version || k.ledger && misfit.column == k.amount() {
@@ -59,7 +58,7 @@ func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, ag
 	defer w.mu.Unlock()
 	name := k.view.Name + "\x00" + misfit.column.name
 	found := w.found[name]
-	if time.Now().After(found.until) {
+	if time.Now().After(found.expires) {
 		now, failed := definition(ctx, t.sink.db, k.table)
 		// If the definition changed, a concurrent batch or another program has altered the table.
 		if failed == nil && k.definition != "" && now != k.definition {
@@ -76,7 +75,7 @@ func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, ag
 				return nil, k.altered()
 			}
 		}
-		found.until = time.Now().Add(askAgain)
+		found.expires = time.Now().Add(askAgain)
 		if w.found == nil {
 			w.found = map[string]widened{}
 		}
@@ -89,8 +88,8 @@ func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, ag
 		found.statement), nil
 }
 
-// widen returns the ALTER TABLE that makes a view's column as wide as the source's column is now. It returns "" if the
-// source's column is not wider, or if the configuration names the type. All other attributes of the column stay.
+// widen returns the ALTER TABLE that makes a view's column as wide as the source's column is now; "" if the source's
+// column is not wider, or if the configuration names the type. All other attributes of the column stay.
 func (s *Sink) widen(ctx context.Context, v *replicator.View, table, definition string, c *column, from *origins) (
 	string, error,
 ) {
@@ -121,8 +120,8 @@ func (s *Sink) widen(ctx context.Context, v *replicator.View, table, definition 
 	return "", nil
 }
 
-// measured reports whether the types of a field's source columns determine the length of the view's column. ENUMs, SETs
-// and types that only MariaDB has don't, because the program makes them texts with room to spare.
+// measured reports whether the types of a field's source columns determine the length of the view's column. For ENUMs,
+// SETs and types that only MariaDB has they don't: the program makes them texts with room to spare.
 func (d *declarer) measured(ctx context.Context, f replicator.Field) (bool, error) {
 	for _, o := range config.OriginsOf(d.view, f.Path) {
 		origin, err := d.from.column(ctx, d.sink.tables[o.Table], o.Path)
@@ -161,7 +160,7 @@ func (s *Sink) widenOwn(ctx context.Context, k *keeper, statement string) (done 
 	return false, classify(err, "widening a column")
 }
 
-// narrower returns the statements that widen the columns of the view that are narrower than the source's columns.
+// narrower returns the statements that widen those columns of the view that are narrower than the source's.
 func (s *Sink) narrower(ctx context.Context, k *keeper, from *origins) (statements []string, err error) {
 	now, err := definition(ctx, s.db, k.table)
 	for _, c := range slices.Concat(k.keys, k.fields) {
@@ -176,7 +175,7 @@ func (s *Sink) narrower(ctx context.Context, k *keeper, from *origins) (statemen
 	return statements, classify(err, "comparing the widths of columns with the source's")
 }
 
-// widenShadow widens a shadow's columns before it is filled, and reports whether it widened any.
+// widenShadow widens columns of the new table that a rebuild is about to fill, and reports whether it widened any.
 func (s *Sink) widenShadow(ctx context.Context, k *keeper, from *origins) (widened bool, err error) {
 	if k.view.Shadows == "" || !settingsOf(k.view).Create {
 		return false, nil
@@ -193,7 +192,6 @@ func (s *Sink) widenShadow(ctx context.Context, k *keeper, from *origins) (widen
 	return widened, err
 }
 
-// isSmall reports whether a view's table is small enough to be copied to widen a column.
 func (k *keeper) isSmall(ctx context.Context, conn *sql.Conn) bool {
 	var rows int
 	err := conn.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s LIMIT %d) AS some", k.table,
@@ -227,13 +225,13 @@ func wider(c *column, typ string) bool {
 
 func (c *column) fits(types ...string) bool { return slices.Contains(types, c.typ) }
 
-// The sizes, in bytes, of the types whose values are stored outside of the row.
+// The largest value of each TEXT and BLOB type, in bytes.
 var (
 	textBytes = map[string]int64{"tinytext": 1<<8 - 1, "text": 1<<16 - 1, "mediumtext": 1<<24 - 1, "longtext": 1<<32 - 1}
 	blobBytes = map[string]int64{"tinyblob": 1<<8 - 1, "blob": 1<<16 - 1, "mediumblob": 1<<24 - 1, "longblob": 1<<32 - 1}
 )
 
-// sizesOf are the numbers in a type's parentheses.
+// sizesOf returns the numbers in a type's parentheses: 10 and 2 for decimal(10,2).
 func sizesOf(typ string) (sizes []int) {
 	_, in, _ := strings.Cut(typ, "(")
 	in, _, _ = strings.Cut(in, ")")

@@ -15,7 +15,7 @@ type writer struct {
 	ctx    context.Context
 	conn   connection
 	server *server
-	epoch  int64 // the sink's epoch when the target was opened. A swap raises it: see shadow.go
+	epoch  int64 // epoch in replicator_locks at the open; a swap of a rebuilt view raises it
 
 	// apart makes the writer send each statement alone, to find out which one the server refuses.
 	apart bool
@@ -24,7 +24,6 @@ type writer struct {
 	waiting []byte // statements that are not sent yet
 }
 
-// connection is a transaction, or the connection of one.
 type connection interface {
 	querier
 	execer
@@ -33,7 +32,6 @@ type connection interface {
 // sendAt is the size of the text that one round trip sends, in bytes. The driver keeps buffers up to 256 KiB.
 const sendAt = 240 << 10
 
-// full reports whether the statement being written is long enough to be sent.
 func (w *writer) full() bool { return len(w.text) > min(sendAt, w.server.packet/2) }
 
 // run adds the written statement to the pending ones. view is the view whose table the statement writes, or allViews.
@@ -65,7 +63,6 @@ func (w *writer) send() error {
 	return err
 }
 
-// taken returns a buffer's text and empties the buffer.
 func (w *writer) taken(b *[]byte) string {
 	text := string(*b)
 	*b = (*b)[:0]
@@ -80,7 +77,7 @@ func (w *writer) write(texts ...string) {
 
 // viewError is the failure of a statement on one view's table, or on the table of states.
 type viewError struct {
-	view int // the view's index in Target.Views, or allViews
+	view int // index in Target.views, or allViews
 	err  error
 }
 
@@ -91,10 +88,9 @@ const allViews = -1
 func (e *viewError) Error() string { return e.err.Error() }
 func (e *viewError) Unwrap() error { return e.err }
 
-// remove deletes the rows of changed keys. If no cell contributes to a key any more, remove deletes only rows with
-// exactly that key, for this reason: if an application changes only the case of a key, the old key is gone and there is
-// a new one, which the column's collation treats as equal. The new key's row may have replaced the old one, and must
-// stay.
+// remove deletes the rows of changed keys. If no cell contributes to a key any more, it deletes only rows with exactly
+// that key. An application may have changed only the key's case: then a new row, which the collation treats as equal,
+// may have replaced the old one, and must stay.
 func (w *writer) remove(k *keeper, changes []change) error {
 	var held, gone []change
 	for _, c := range changes {
@@ -115,8 +111,8 @@ func (w *writer) remove(k *keeper, changes []change) error {
 	return w.removeWhere(k, gone, k.keys, exactly(k.keys)) // k.keys is compared as well, so that its index can be used
 }
 
-// removeWhere deletes the rows that have one of the changes' keys. Each element of lists contains the key's columns, or
-// expressions of them, in the order of the key. A row must match by every element of lists.
+// removeWhere deletes the rows that have one of the changes' keys. Each of lists has the key's columns, or expressions
+// of them. A row must match by every list.
 func (w *writer) removeWhere(k *keeper, changes []change, lists ...[]*column) error {
 	for some := range slices.Chunk(changes, maxList) {
 		w.begins(k, "DELETE", "FROM ", k.table, " WHERE ")
@@ -126,19 +122,18 @@ func (w *writer) removeWhere(k *keeper, changes []change, lists ...[]*column) er
 			}
 			w.oneOf(columns, len(some), func(n int) []any { return some[n].key })
 		}
-		if err := w.run(k.place); err != nil {
+		if err := w.run(k.viewIndex); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// oneOf appends a condition that columns hold one of n tuples of values.
 func (w *writer) oneOf(columns []*column, n int, tuple func(n int) []any) {
 	w.text = appendOneOf(w.text, columns, n, tuple)
 }
 
-// exactly converts text columns to binary, so that only identical values are equal.
+// exactly returns the columns, with text columns converted to binary, so that only identical values are equal.
 func exactly(columns []*column) []*column {
 	exact := slices.Clone(columns)
 	for i, c := range exact {
@@ -149,15 +144,14 @@ func exactly(columns []*column) []*column {
 	return exact
 }
 
-// oneOf is a condition that columns hold one of n tuples of values.
+// oneOf returns an SQL condition: the columns hold one of n tuples of values.
 func oneOf(columns []*column, n int, tuple func(n int) []any) string {
 	return string(appendOneOf(nil, columns, n, tuple))
 }
 
-// appendOneOf appends a condition that columns hold one of n tuples of values. Further values in a tuple are ignored.
-// Several columns are compared as (a, b) IN ((x, y), (z, w)), except in two cases. If a text column has another
-// character set than the connection, MariaDB finds no rows that way. If a column is a DECIMAL, MySQL 5.7 refuses values
-// that are not BIGINTs.
+// appendOneOf appends a condition that columns hold one of n tuples. Further values in a tuple are ignored. It avoids
+// (a, b) IN ((x, y), (z, w)) in two cases: if a text column has another character set than the connection, MariaDB
+// finds no rows; for a DECIMAL, MySQL 5.7 refuses values that are not BIGINTs.
 func appendOneOf(b []byte, columns []*column, n int, values func(n int) []any) []byte {
 	if len(columns) == 1 {
 		b = append(append(b, columns[0].quoted...), " IN ("...)
@@ -205,7 +199,6 @@ func appendAfter(b []byte, n int, between string) []byte {
 	return append(b, between...)
 }
 
-// insert inserts rows, as many per statement as the server accepts.
 func (w *writer) insert(k *keeper, rows []row, keys [][]any, suffix string) error {
 	for n := 0; n < len(rows); {
 		w.begins(k, "INSERT", "INTO ", k.table, " (", k.inserted, ") VALUES ")
@@ -214,14 +207,14 @@ func (w *writer) insert(k *keeper, rows []row, keys [][]any, suffix string) erro
 			w.text = k.appendRow(w.text, rows[n], keys[n])
 		}
 		w.write(suffix)
-		if err := w.run(k.place); err != nil {
+		if err := w.run(k.viewIndex); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// appendRow appends a row's values in the order of an INSERT.
+// appendRow appends a row's list of VALUES: the fields, the key, and the version if the table has a column for it.
 func (k *keeper) appendRow(b []byte, r row, key []any) []byte {
 	open := byte('(')
 	for _, values := range [][]any{r[:len(k.fields)], key, r[len(k.fields):]} {
