@@ -7,32 +7,32 @@ import (
 	"replicator"
 )
 
-// Batch holds the decisions on the ops of one call of Target.Apply, value by value. A value is identified by its op's
-// index in the batch and its own index in Op.Values.
+// Batch holds, for one call of Target.Apply, the decision on each value of each op. A value is what an op contributes
+// to one view. Methods identify it by the op's index in the batch, and its own index in Op.Values.
 type Batch struct {
 	ops      []replicator.Op
-	first    []int // by op: the index of the verdict on its first value
+	first    []int // by op: the index in verdicts of the op's first value
 	verdicts []verdict
-	unknown  []bool                // by op: at least one view can't judge the op
-	beside   []replicator.Rejected // refusals of other cells' values: see RejectBeside
+	unknown  []bool                // by op: a view can't tell whether the op is stale
+	beside   []replicator.Rejected // refused values of cells that have no op in the batch
 	next     Rule
 }
 
-// Rule computes a cell's new state in a view from an op. It is replicator.State.Next, unless a test plants a wrong one.
+// Rule computes a cell's new state in a view, and whether the op applies. It is replicator.State.Next, except where a
+// test plants a wrong rule.
 type Rule func(replicator.State, replicator.Op) (replicator.State, bool)
 
-// verdict is the decision on a value.
 type verdict struct {
 	judged  bool
 	applied bool
 	dead    bool  // the value is not applied, and the cell is a dead letter in the view
-	why     error // why the target can't hold the value
-	claimed error // the error if the view shows another source's row of the cell instead: see Claim
+	why     error // the error if the target can't hold the value; nil: it can
+	claimed error // the error if the view shows another source's row of the cell instead; nil: it does not
 
-	elsewhere string // the other source whose row the view shows, if the op's source has no row; else ""
+	elsewhere string // the source whose row the view shows; set only if the op's source has no row
 }
 
-// NewBatch begins a batch without decisions.
+// NewBatch returns a Batch for the ops, without decisions yet.
 func NewBatch(ops []replicator.Op) *Batch { return NewBatchBy(replicator.State.Next, ops) }
 
 // NewBatchBy is NewBatch with a rule other than State.Next.
@@ -50,15 +50,15 @@ func (b *Batch) Begin(ops []replicator.Op) {
 		b.first = append(b.first, n)
 		n += len(ops[i].Values)
 	}
-	clear(b.verdicts) // the slice's memory beyond its length is zero already
+	clear(b.verdicts) // clears only the length: the memory beyond it is zero already
 	b.verdicts = slices.Grow(b.verdicts[:0], n)[:n]
 	clear(b.unknown)
 	b.unknown = slices.Grow(b.unknown[:0], len(ops))[:len(ops)]
 }
 
-// Unknown reports whether an op can't be judged, given the sink's knowledge of its cell in each of the op's views. A
-// sink calls it before it judges any of the op's values, so that no view applies an op that another view can't judge. A
-// sink that reads its knowledge again may call it again.
+// Unknown reports whether a view of the op can't tell if the op is stale, because the sink may have removed the state
+// that would say so. known returns what the sink knows of the op's cell in the view of a value. A sink calls Unknown
+// before it judges the op's values, so that no view applies an op that another view can't judge.
 func (b *Batch) Unknown(op int, known func(value int) Known) bool {
 	b.unknown[op] = false
 	for value := range b.ops[op].Values {
@@ -67,16 +67,16 @@ func (b *Batch) Unknown(op int, known func(value int) Known) bool {
 	return b.unknown[op]
 }
 
-// UnknownIn reports whether a single view can't judge the op. If so, Applied counts the op as unknown. Sinks that write
-// view by view call it instead of Unknown, because other views may already have applied the op.
+// UnknownIn is Unknown for a single view. Sinks that write view by view call it, because other views may already have
+// applied the op. Batch.Applied lists the op as unknown if it is unknown in any view.
 func (b *Batch) UnknownIn(op int, known Known) bool {
 	unknown := known.State.Unknown(b.ops[op], known.Horizon)
 	b.unknown[op] = b.unknown[op] || unknown
 	return unknown
 }
 
-// Judge decides whether a value counts, given the sink's knowledge of the op's cell in the value's view. next is the
-// cell's state from now on. It may differ from the known state even if the value does not count.
+// Judge decides whether a value counts, given what the sink knows of the op's cell in the value's view. next is the
+// cell's new state. The sink must store it even if the value does not count.
 func (b *Batch) Judge(op, value int, known Known) (next replicator.State, applies bool) {
 	v := &b.verdicts[b.first[op]+value]
 	if known.State.Obsolete(b.ops[op], known.Horizon) {
@@ -89,17 +89,18 @@ func (b *Batch) Judge(op, value int, known Known) (next replicator.State, applie
 	return next, applies
 }
 
-// Reject records why the target can't hold a value; nil: it can. Applied reports the reason only if the value applies,
-// or was never judged.
+// Reject records why the target can't hold a value; nil: it can. Batch.Applied reports the reason only if the value
+// applies, or was never judged.
 func (b *Batch) Reject(op, value int, why error) { b.verdicts[b.first[op]+value].why = why }
 
-// RejectBeside records that the target refused the value of a different cell, which the op would have made it show.
+// RejectBeside records that the target refused the value of a different cell, which has no op in the batch. The op made
+// the target show that value, as when several cells share a document.
 func (b *Batch) RejectBeside(op, view int, why error) {
 	b.beside = append(b.beside, replicator.Rejected{Op: op, View: view, Err: why})
 }
 
-// Applied returns the outcome. An op is stale if at least one of its values was judged, and none was applied or
-// rejected without being judged.
+// Applied returns the outcome of the batch. An op is stale if at least one of its values was judged, and none was
+// applied or rejected without being judged.
 func (b *Batch) Applied() replicator.Applied {
 	var out replicator.Applied
 	for i := range b.ops {

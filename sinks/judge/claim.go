@@ -7,29 +7,28 @@ import (
 	"replicator"
 )
 
-// Fellow is the same cell (table, column and key) at another source that feeds the view, with the sink's knowledge of
-// that cell.
+// Fellow is a cell's counterpart at another source that feeds the view: the same table, column and key, in another
+// shard for example. Known is what the sink knows of it.
 type Fellow struct {
 	Source string
 	Known
 
-	// Barren: the fellow's row waits (see Claim), but the view can't show its contribution. When the shown row is
-	// deleted and this one is next, the view shows nothing, and the fellow stays a dead letter.
+	// Barren: the row waits until the row that the view shows is deleted, but the view can't hold it. When its turn comes,
+	// the view shows nothing, and the cell stays a dead letter.
 	Barren bool
 }
 
-// Leads reports whether the view shows the fellow's row, even if that row contributes nothing. It does if the fellow's
-// row doesn't wait (see Claim), and the fellow's source has a row or the view still has a contribution of it.
+// Leads reports whether the view shows the fellow's row, even if that row contributes nothing. It does if the row
+// doesn't wait for another one to be deleted, and exists or still has a contribution in the view.
 func (f Fellow) Leads() bool { return !f.Waits && (f.Shown || f.State.Version != replicator.NoVersion) }
 
-// Claim is the rule for a cell that has a row at several sources, such as shards while an entity moves. A view shows
-// only the row of the source that came first, even if that row contributes nothing. A later source's row waits: it is a
-// dead letter, and its contribution is kept in its state. When the first source's row is deleted, the same step shows a
-// waiting row instead.
+// Claim is the rule for a cell that has a row at several sources, as while an entity moves between shards. A view shows
+// the row of the source that came first. A later source's row waits, as a dead letter. When the first row is deleted,
+// the same step shows a waiting one.
 //
-// A sink calls Claim after Judge if there are fellows. next is Judge's result. yields reports that the view shows a
-// fellow's row, so the target must not change. waits reports that the op's row therefore waits. heir is the index of
-// the fellow whose waiting row the view must now show, because this source's row is gone; -1 if there is none.
+// A sink calls Claim after Judge, with the state that Judge returned (next). yields: the view shows another source's
+// row, so the target must not change. waits: the op's row must wait. heir is the index of the fellow whose waiting row
+// the view must now show, because the op's source has no row any more; -1 if there is none.
 func (b *Batch) Claim(op, value int, next replicator.State, fellows []Fellow) (yields, waits bool, heir int) {
 	v := &b.verdicts[b.first[op]+value]
 	leader, row := slices.IndexFunc(fellows, Fellow.Leads), next.Version != replicator.NoVersion
@@ -49,8 +48,8 @@ func (b *Batch) Claim(op, value int, next replicator.State, fellows []Fellow) (y
 	return yields, waits, heir
 }
 
-// Claimed returns an error if a view shows another source's row (a fellow's) instead of the row that a re-read found.
-// It returns nil if the view shows no fellow's row, or if the re-read found no row.
+// Claimed returns an error if a re-read found a row, but the view shows another source's row of the same cell.
+// Otherwise it returns nil.
 func Claimed(look replicator.Op, fellows []Fellow) error {
 	leader := slices.IndexFunc(fellows, Fellow.Leads)
 	if leader < 0 || look.Version == replicator.NoVersion {

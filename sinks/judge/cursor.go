@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Cursor encodes the place where a walk continues with its next page. Methods of Target return it as next. Only the
-// Target that made a cursor can read it. Binary data in the place, such as a Key, must be bytes, because a string that
-// is not UTF-8 would be changed.
+// Cursor encodes the place where the next page of a listing begins. Only the Target that made a cursor can read it.
+// Binary data in place must be []byte: JSON changes a string that is not UTF-8.
 func Cursor(place any) string {
 	text, err := json.Marshal(place)
 	if err != nil {

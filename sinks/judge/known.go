@@ -8,25 +8,25 @@ import (
 	"replicator/internal/wire"
 )
 
-// Known is a sink's knowledge of a cell in a view.
+// Known is what a sink knows of a cell (the rows of one key) in one view.
 type Known struct {
 	State replicator.State
-	Shown bool // the cell contributes something
+	Shown bool // the view has a contribution of the cell
 	Dead  bool // the cell contributes nothing because it is a dead letter
 	Waits bool // the cell is a dead letter because the view shows another source's row: see Batch.Claim
 
-	// Horizon is a log position. The sink may have removed the view's states of deleted cells below it. Horizon was
-	// read after State.
+	// Horizon is a log position below which the sink may have removed the view's states of deleted cells. The sink reads
+	// it after State: otherwise State could be removed in between, unnoticed.
 	Horizon int64
 }
 
-// Forgettable reports whether the sink may remove the state, given the view's horizon. The state of a cell that
-// contributes something, or is a dead letter, is kept.
+// Forgettable reports whether the sink may remove the state, given the log position below which it removes states. It
+// keeps the state of a cell that contributes something, or is a dead letter.
 func (k Known) Forgettable(horizon int64) bool {
 	return !k.Shown && !k.Dead && !k.Waits && k.State.Forgettable(horizon)
 }
 
-// Unseen is a sink's knowledge of a cell that it never saw.
+// Unseen is what a sink knows of a cell that it never saw.
 var Unseen = Known{State: replicator.Unseen}
 
 // Outdated reports whether the view shows the cell, or has a version of it, although the last op applied to the cell is
@@ -35,15 +35,15 @@ func (k Known) Outdated(before int64) bool {
 	return (k.Shown || k.State.Version != replicator.NoVersion) && max(k.State.Order, k.State.AsOf) < before
 }
 
-// Beyond reports whether the state comes from a later log position than the re-read. Usually the sink applied a change
-// in the meantime. But if the state is also later than a second re-read, which began after the state was read, then the
-// log has no such position. So the state was changed by hand, and the view would ignore all future changes of the cell.
+// Beyond reports whether the state comes from a later log position than the re-read look. If this is so even for a
+// second re-read, which began after the state was read, then the log has no such position: the state was changed by
+// hand, and would make the view ignore all changes of the cell.
 func (k Known) Beyond(look replicator.Op) bool {
 	return look.AsOf != 0 && max(k.State.Order, k.State.AsOf) > look.AsOf
 }
 
-// Refused reports whether the target refused the row that a re-read found. Either the sink recorded that, or it has the
-// row's version and shows nothing. The second case exists because sinks did not always record refusals.
+// Refused reports whether the target refused the row that the re-read look found: the sink recorded a dead letter, or
+// it has the row's version and shows nothing. The second case covers refusals that earlier releases did not record.
 func (k Known) Refused(look replicator.Op) bool {
 	return !k.Shown && (k.Dead && k.State.Covers(look) || k.State.Version == look.Version)
 }
@@ -65,13 +65,14 @@ func ReadState(r *wire.Reader) replicator.State {
 	return replicator.State{Version: int64(version - 1), Order: int64(order), AsOf: int64(asOf)}
 }
 
-// Versions are the cells' versions in the views that they feed. See Target.Versions.
+// Versions has, for each of a list of cells, the lowest and highest version in the views asked so far. See
+// Target.Versions.
 type Versions []replicator.Span
 
-// notAsked is the span of a cell that no view was asked about yet.
+// notAsked is the span of a cell before any view was asked about it. Any version lowers and raises it.
 var notAsked = replicator.Span{Lowest: math.MaxInt64, Highest: math.MinInt64}
 
-// NewVersions makes the versions of n cells that no view was asked about yet.
+// NewVersions makes the Versions of n cells, before any view is asked.
 func NewVersions(n int) Versions {
 	v := make(Versions, n)
 	for i := range v {
@@ -80,13 +81,12 @@ func NewVersions(n int) Versions {
 	return v
 }
 
-// Add includes a cell's version in one more view.
+// Add includes the version that one more view has of a cell.
 func (v Versions) Add(cell int, version int64) {
 	v[cell] = replicator.Span{Lowest: min(v[cell].Lowest, version), Highest: max(v[cell].Highest, version)}
 }
 
-// Join adds the versions that the same cells have in other views. It leaves a cell unchanged if its span in elsewhere
-// is notAsked: those views were not asked about it.
+// Join includes the versions that the same cells have in other views.
 func (v Versions) Join(elsewhere Versions) {
 	for i, s := range elsewhere {
 		v[i] = replicator.Span{Lowest: min(v[i].Lowest, s.Lowest), Highest: max(v[i].Highest, s.Highest)}

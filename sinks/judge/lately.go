@@ -5,20 +5,18 @@ import (
 	"sync/atomic"
 )
 
-// Lately remembers what a sink wrote lately, so that the sink need not read it before the next write. A remembered
-// value may be out of date, so that write must be conditional. Lately is safe for concurrent use. Use NewLately: the
-// zero value remembers two values at most.
+// Lately is a cache of what a sink wrote lately, so that the sink need not read it before the next write. A cached
+// value may be out of date, so that write must be conditional. Lately is safe for concurrent use.
 type Lately[K comparable, V any] struct {
 	mu         sync.Mutex
 	most       int
 	young, old map[K]V
 }
 
-// NewLately makes a Lately that remembers the newest values. It keeps at least `most` of them, and at most twice as
-// many.
+// NewLately makes a cache that keeps at least the newest `most` values, and at most twice as many.
 func NewLately[K comparable, V any](most int) *Lately[K, V] { return &Lately[K, V]{most: most} }
 
-// Get returns the value of a key.
+// Get returns the cached value of a key.
 func (l *Lately[K, V]) Get(key K) (V, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -29,7 +27,7 @@ func (l *Lately[K, V]) Get(key K) (V, bool) {
 	return v, ok
 }
 
-// Note remembers a value.
+// Note caches a value.
 func (l *Lately[K, V]) Note(key K, value V) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +41,7 @@ func (l *Lately[K, V]) Note(key K, value V) {
 	l.young[key] = value
 }
 
-// Forget removes a key's value.
+// Forget removes a key's value from the cache.
 func (l *Lately[K, V]) Forget(key K) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,17 +49,17 @@ func (l *Lately[K, V]) Forget(key K) {
 	delete(l.young, key)
 }
 
-// Novelty guesses, from recent writes, whether the sink has no record of the next entity or document yet.
-type Novelty struct{ share atomic.Int64 } // how many of 1,000 recent writes created a record or document
+// Novelty guesses, from recent writes, whether the next write creates a record, or changes an existing one.
+type Novelty struct{ createdPerMille atomic.Int64 }
 
-// Likely reports whether at least half of the recent writes created a record or document.
-func (n *Novelty) Likely() bool { return n.share.Load() >= 500 }
+// Likely reports whether at least half of the recent writes created a record.
+func (n *Novelty) Likely() bool { return n.createdPerMille.Load() >= 500 }
 
-// Learn records how many writes created a record or document, and how many did not. If two lanes call Learn at once,
-// one call is lost, which doesn't matter for a guess.
+// Learn notes how many writes created a record, and how many did not. If two goroutines call Learn at once, one call
+// may be lost, which doesn't matter for a guess.
 func (n *Novelty) Learn(created, others int) {
 	if created+others == 0 {
 		return
 	}
-	n.share.Store((n.share.Load() + int64(1000*created/(created+others))) / 2)
+	n.createdPerMille.Store((n.createdPerMille.Load() + int64(1000*created/(created+others))) / 2)
 }

@@ -6,8 +6,8 @@ import (
 	"replicator"
 )
 
-// Shares reports whether several cells of one key feed the view. hasColumn says whether a table has a column role,
-// which distinguishes a key's cells.
+// Shares reports whether several cells of one key feed the view. hasColumn reports whether a table has a column whose
+// values split the rows of one key into several cells.
 func Shares(view *replicator.View, hasColumn func(table string) bool) bool {
 	return len(view.From) > 1 || len(view.From) == 1 && view.From[0].Column == "" && hasColumn(view.From[0].Table)
 }

@@ -11,18 +11,18 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Sources are the sources that feed a sink, if there are several and an entity may move from one to another.
+// Sources are the sources that feed a sink, if there are several and an entity (the rows of one key) may move from one
+// to another.
 type Sources struct {
-	Shards []string // the names of a source's shards
+	Shards []string
 
-	// Partitions returns the names (TOPIC/PARTITION) of all partitions of all topics that are read; nil: no topics are
-	// read.
+	// Partitions returns the names (TOPIC/PARTITION) of all Kafka partitions that are read; nil: no topics are read.
 	Partitions func(ctx context.Context) ([]string, error)
 }
 
-// Others are the sources, besides a given one, that may have a row of the same entity. They are grouped so that each
-// key belongs to only one source of a group. A shard is a group of its own. With Kafka, each shard of the original
-// database has a topic of its own. The partitions of each of the other topics are a group, in their order.
+// Others are the sources, besides a given one, that may have a row of the same entity, in groups. Within a group, each
+// key belongs to only one source. A shard is a group of its own; the partitions of a Kafka topic are one group, in
+// their order.
 type Others [][]string
 
 // Others returns the sources besides the named one.
@@ -52,13 +52,14 @@ func (s Sources) Others(ctx context.Context, source string) (Others, error) {
 	return others, nil
 }
 
-// partition splits a partition's name into topic and number. A shard's name, which has no slash, is a group of its own.
+// partition splits a Kafka partition's name, TOPIC/PARTITION. For a shard's name, which has no slash, it returns the
+// whole name and 0.
 func partition(source string) (group string, n int) {
 	i := strings.LastIndexByte(source, '/')
 	if i < 0 {
 		return source, 0
 	}
-	n, _ = strconv.Atoi(source[i+1:]) // a decimal number, as kafka.Partition writes it
+	n, _ = strconv.Atoi(source[i+1:]) // no error: Kafka's partitions end in a decimal number
 	return source[:i+1], n
 }
 

@@ -6,38 +6,36 @@ import (
 	"replicator"
 )
 
-// Part is the part of a batch that one other target applies, such as a shard's, if several targets keep the views
-// together. It has some of the ops, with some of their values or of the values' entries. It numbers the views as that
-// target does.
+// Part is what one of several targets, such as a shard's, applies of a batch. Its ops may lack some values, or some
+// entries of a value, and use that target's view indexes.
 type Part struct {
-	Ops   []replicator.Op
-	of    []int // of[i] is the index in the batch of the op Ops[i]
-	views []int // by a view's index in the part's target: its index in the batch's target
+	Ops         []replicator.Op
+	opInBatch   []int
+	viewInBatch []int
 }
 
-// NewPart makes an empty part. views translates the part's view indexes: views[i] is the index that the batch's target
-// has for view i of the part's target.
-func NewPart(views []int) Part { return Part{views: views} }
+// NewPart makes an empty part. views[i] is the index, in the whole batch, of the part's view i.
+func NewPart(views []int) Part { return Part{viewInBatch: views} }
 
-// Add adds an op, reduced to the values and entries that the part's target applies. place is the index of the whole op
-// in the batch.
+// Add adds an op, reduced to what the part's target applies. place is the index of the whole op in the batch.
 func (p *Part) Add(place int, op replicator.Op) {
-	p.Ops, p.of = append(p.Ops, op), append(p.of, place)
+	p.Ops, p.opInBatch = append(p.Ops, op), append(p.opInBatch, place)
 }
 
-// At returns where one of the part's values is in the whole batch: the batch's index of the op, and of the view.
+// At returns where one of the part's values is in the whole batch. op and view are the part's indexes.
 func (p *Part) At(op, view int) replicator.ValueAt {
-	return replicator.ValueAt{Op: p.of[op], View: p.views[view]}
+	return replicator.ValueAt{Op: p.opInBatch[op], View: p.viewInBatch[view]}
 }
 
-// Include adds the outcome of a part. A value counts if it counts in any part, and is rejected if any part rejects it.
+// Include adds the outcome of applying a part to that of the batch. A value counts if it counts in any part, and is
+// rejected if any part rejects it.
 func (b *Batch) Include(p *Part, outcome replicator.Applied) {
 	stale := make([]bool, len(p.Ops))
 	for _, i := range outcome.Stale {
 		stale[i] = true
 	}
 	for _, i := range outcome.Unknown {
-		b.unknown[p.of[i]] = true
+		b.unknown[p.opInBatch[i]] = true
 	}
 	dead := map[replicator.ValueAt]bool{}
 	for _, d := range outcome.Dead {
