@@ -15,7 +15,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Target keeps views of one source. It is safe for concurrent use.
+// Target keeps the views that one source feeds. It is safe for concurrent use.
 type Target struct {
 	sink    *Sink
 	source  string
@@ -27,7 +27,7 @@ type Target struct {
 	evictions evictions
 	batches   sync.Pool // released *batch values, for reuse
 
-	registry  atomic.Pointer[registry] // the registry as last read
+	registry  atomic.Pointer[registry] // the key replicator:registry, as last read
 	proposals proposals
 
 	reclaims bool // the target only removes contributions of earlier definitions, former views or former sources
@@ -35,11 +35,12 @@ type Target struct {
 
 var _ replicator.Target = (*Target)(nil)
 
-// maxTries is how often the sink tries to change data that other processes keep changing, such as an entity's record.
+// maxTries bounds how often a write is repeated because other processes keep changing the same data.
 const maxTries = 50
 
-// Apply implements replicator.Target. It reads the records of the batch's entities, decides in Go, and writes the
-// result if the records are unchanged. It repeats this for the entities whose records have changed.
+// Apply implements replicator.Target. For each entity (the rows of one key) it reads the stored record, decides in Go
+// which ops count, and lets a script write the result if the record is unchanged. If the record has changed, it decides
+// again.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	b := t.newBatch(ops)
 	defer t.release(b)
@@ -88,10 +89,9 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return b.Applied(), nil
 }
 
-// decide calls e.decide, and handles three of its errors. If the record's layout is unknown, another process may have
-// registered the layout, so decide reads the registry. If the layout stays unknown, or the record is damaged, decide
-// removes the record. If the record has a later generation of a view, decide checks whether another process owns that
-// generation.
+// decide calls e.decide, and repeats it after errors that it can repair. If the record's layout is unknown, it reads
+// the registry, where another process may have added the layout. It removes a record that can't be read. It asks disown
+// about states of a later generation.
 func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 	for looked := false; ; {
 		err := e.decide(b)
@@ -118,11 +118,10 @@ func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 	}
 }
 
-// disown makes the view ignore a later generation in a record, if the marks say that the view's own generation is the
-// latest. A process that begins a generation writes the mark first, so in this case no process owns the later
-// generation. Such a generation is left over if a batch was in flight when the marks were lost, and the clock was set
-// back before the next generation got its number, which is the time. The states of the left-over generation don't
-// count.
+// disown makes the view ignore a later generation in a record (one begins when a view is redefined), if the view's mark
+// has the generation of this process. A generation is marked before it is written with, so no process owns the later
+// one. It is left over from a batch in flight when the marks were lost, if the clock, which numbers generations, was
+// set back.
 func (t *Target) disown(ctx context.Context, newer newerError) (bool, error) {
 	known, err := t.sink.readMarks(ctx, t.source)
 	if err != nil || known[newer.k.view.Name] == nil {
@@ -138,12 +137,10 @@ func (t *Target) disown(ctx context.Context, newer newerError) (bool, error) {
 	return true, nil
 }
 
-// unknown returns the entities whose records are not known.
 func unknown(entities []*entity) []*entity {
 	return slices.DeleteFunc(slices.Clone(entities), func(e *entity) bool { return e.known })
 }
 
-// read reads the entities' records.
 func (t *Target) read(ctx context.Context, entities []*entity) error {
 	keys := make([]string, len(entities))
 	for i, e := range entities {
@@ -159,11 +156,12 @@ func (t *Target) read(ctx context.Context, entities []*entity) error {
 	return nil
 }
 
-// sumBeyond is the prefix of the reason that a script returns if a change would take a ranking's sum beyond the range
-// of a double. The member follows it. A reason without this prefix is the type of the key.
+// sumBeyond begins a script's answer if a change would take the sum of a ranking's member beyond the range of a double.
+// The member follows. Any other such answer is the type that the key has instead of the view's.
 const sumBeyond = "="
 
-// refused returns the error for a claim that the key can't hold. found is the script's reason (see sumBeyond).
+// refused returns the error for a contribution that the key can't hold. found is the script's answer: sumBeyond and a
+// member, or the type of the key.
 func refused(key, found string) error {
 	if member, is := strings.CutPrefix(found, sumBeyond); is {
 		return fmt.Errorf("the sum of member %q in %q would exceed the range of a score, which is a double (±1.8e308): "+

@@ -15,8 +15,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// audit finds the wrong sums in list. If there are any, it calls do with them and with the audit's name. Only one audit
-// runs at a time on a server.
+// audit compares stored sums with the sums of what all records contribute, as of one moment. It calls do with the wrong
+// ones, if there are any. Only one audit runs at a time on a server; it is known by a name.
 func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(name string, wrong []wrongSum) error) error {
 	if len(list) == 0 {
 		return nil
@@ -26,11 +26,11 @@ func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(nam
 	if err != nil {
 		return err
 	}
-	defer func() { // if this fails, the audit expires a minute later
+	defer func() { // if this fails, the audit expires by itself after a minute
 		_, _ = t.step(context.WithoutCancel(ctx), nil, "end", name, k)
 	}()
 	s := t.sums(k, 0)
-	s.only, s.most = map[sumAt]bool{}, math.MaxInt64
+	s.only, s.maxBytes = map[sumAt]bool{}, math.MaxInt64
 	for _, at := range list {
 		s.only[at] = true
 	}
@@ -39,7 +39,7 @@ func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(nam
 	}
 	var wrong []wrongSum
 	for i, at := range list {
-		added := cmp.Or(s.of[at], new(tally))
+		added := cmp.Or(s.tallies[at], new(tally))
 		stored, ok := tallyOf(k.kind, held[i])
 		isHeld := held[i] != nil
 		kind := judge.Difference(added.claims > 0, isHeld, ok && isHeld && stored.same(k.kind, added))
@@ -57,7 +57,8 @@ func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(nam
 	return do(name, wrong)
 }
 
-// beginAudit begins an audit once no other audit is running. It returns the stored sums as they are at that moment.
+// beginAudit waits until no other audit of sums is running, and begins one. It returns the stored sums as of that
+// moment.
 func (t *Target) beginAudit(ctx context.Context, k *keeper, list []sumAt, name string) ([]any, error) {
 	keys, args := make([]string, len(list)), make([]any, len(list))
 	for i, at := range list {
@@ -74,13 +75,13 @@ func (t *Target) beginAudit(ctx context.Context, k *keeper, list []sumAt, name s
 	}
 }
 
-// errOvertaken means that this audit expired, because it made no step for a minute. Another audit may have begun.
+// errOvertaken means that this audit of sums expired, because it made no step for a minute. Another one may have begun.
 var errOvertaken = errors.New("the comparison of sums was interrupted for over a minute: repeat it")
 
-// addAsOf adds up all records as they were when the audit began.
+// addAsOf adds up the amounts in all records, as they were when the audit began.
 func (s *sums) addAsOf(ctx context.Context, name string) error {
-	before := map[string]string{} // by the key of a record that was replaced since the audit began: its former contents
-	seen := map[string]bool{}     // the records that were added up, because a scan may return a key twice
+	before := map[string]string{} // by record key: what the record was at the audit's beginning, if it was replaced since
+	seen := map[string]bool{}     // the keys of records that were added up: a scan may return a key twice
 	return s.eachPage(ctx, func(keys []string) error {
 		answer, err := s.step(ctx, keys, "page", name, s.k)
 		if err == nil && len(answer) != 2 {
@@ -121,7 +122,8 @@ func (s *sums) addAsOf(ctx context.Context, name string) error {
 	})
 }
 
-// step makes a step of an audit. It returns nil if another audit is running, or if this one has expired.
+// step calls the script of audits for one step, such as "begin". It returns nil if another audit is running, or if this
+// one has expired.
 func (t *Target) step(ctx context.Context, keys []string, step, name string, k *keeper, args ...any) ([]any, error) {
 	c := newCall(append([]string{checkKey, beforeKey}, keys...), append([]any{step, name, string(k.kind)}, args...)...)
 	cmds, err := t.sink.run(ctx, t.sink.sums, []call{c})
@@ -139,7 +141,6 @@ func (t *Target) step(ctx context.Context, keys []string, step, name string, k *
 	return nil, nil
 }
 
-// tidySums corrects the wrong sums in list, and returns how many it corrected.
 func (t *Target) tidySums(ctx context.Context, view int, list []sumAt) (mended int, err error) {
 	k := t.keepers[view]
 	if t.sink.cluster {

@@ -7,14 +7,14 @@ import (
 	"replicator"
 )
 
-// changes computes the changes of keys from the batch's moves (each replaces a cell's contribution to a view), given
-// the new record. Sets and rankings come first, as the script requires. meet reports that changes of two views have the
-// same key. Then all changes keep their order instead, and the first one for a key decides its type.
+// changes returns the changes of keys that make the batch's moves (each replaces a cell's contribution to a view).
+// after is the entity's new record. Sets and rankings come first, as the script requires, unless changes of two views
+// have the same key (meet): then the first of these changes decides the key's type.
 func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err error) {
 	moves, views := b.moves, 0
 	all = b.changes.take(2 * len(moves))
 	for ; len(moves) > 0; views++ {
-		n := 1 // the number of moves of one view
+		n := 1 // moves[:n] will be those of one view
 		for i := 1; i < len(moves); i++ {
 			if moves[i].k == moves[0].k {
 				moves[i], moves[n] = moves[n], moves[i]
@@ -45,9 +45,8 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 	return all, meet, nil
 }
 
-// staying leaves out changes that would remove what another view shows. In a cluster, each of them becomes a change of
-// a set without members. That change removes this view's post (its contribution as stored beside the key), and leaves
-// the key as it is.
+// staying drops changes that would remove what another view still shows at the key. In a cluster, it replaces each by a
+// change that leaves the key as it is, and only removes this view's contribution that is stored beside the key.
 func staying(all []change, cluster bool) []change {
 	if !cluster {
 		return slices.DeleteFunc(all, func(ch change) bool { return ch.stays })
@@ -60,7 +59,6 @@ func staying(all []change, cluster bool) []change {
 	return all
 }
 
-// sameKey reports whether two changes have the same key.
 func sameKey(all []change) bool {
 	if len(all) > few {
 		keys := make(map[string]bool, len(all))
@@ -79,8 +77,8 @@ func sameKey(all []change) bool {
 	return false
 }
 
-// place returns the rank of a change among the changes of an entity. Sets and rankings come first: the script can undo
-// them if a later change is refused.
+// place ranks the changes of an entity. Sets and rankings come first, because the script can undo them if a later
+// change is refused.
 func (ch *change) place() int {
 	switch {
 	case ch.kind == kindSet:
@@ -91,17 +89,17 @@ func (ch *change) place() int {
 	return 2
 }
 
-// changer makes the changes of one view.
+// changer computes how one entity's keys change for one view.
 type changer struct {
 	*arena
 	entity *entity
 	after  *record
 	moves  []move
-	whole  bool            // changes of sums list all of the entity's amounts, not only the new ones (in a cluster)
-	first  int             // out[first] is the view's first change
-	places map[viewKey]int // by key: the index of its change in out; nil while the view has few changes
+	whole  bool            // in a cluster: changes of sums list all of the entity's amounts, not only the new ones
+	first  int             // the index in out of the view's first change
+	places map[viewKey]int // the index in out of each key's change; nil while the view has few changes
 	out    []change
-	cells  []cellClaims // what every cell of the entity now contributes; nil until needed
+	cells  []cellClaims // what each cell of the entity now contributes; nil until needed
 	one    [1]cellClaims
 }
 
@@ -122,7 +120,6 @@ func (c *changer) run() (err error) {
 	return nil
 }
 
-// keyChanges makes the changes of keys whose contents depend on all of the entity's cells.
 func (c *changer) keyChanges(m move) error {
 	if err := c.changesOf(m, m.old); err != nil {
 		return err
@@ -151,8 +148,8 @@ func (c *changer) changesOf(m move, list []claim) (err error) {
 	return nil
 }
 
-// wholeAmounts makes, in a cluster, the change of a key with sums or with a number of claims. The change lists the
-// amounts of all claims that the entity's cells have at the key.
+// wholeAmounts makes, in a cluster, the change of a sum or of members' counts. It lists everything that the entity
+// contributes to the key, because the script replaces the entity's former contribution as a whole.
 func (c *changer) wholeAmounts(t viewKey) error {
 	ch, cells, err := c.begin(t)
 	if ch == nil || err != nil {
@@ -193,7 +190,7 @@ func (c *changer) at(t viewKey) (ch *change, isNew bool) {
 	return &c.out[len(c.out)-1], true
 }
 
-// leave removes the change that begin has just added.
+// leave takes back the change that the method begin has just added.
 func (c *changer) leave(t viewKey) {
 	c.out = c.out[:len(c.out)-1]
 	delete(c.places, t)
@@ -227,7 +224,7 @@ func (c *changer) contributions() ([]cellClaims, error) {
 			one := cellClaims{cell: cr.cell}
 			is := func(m move) bool { return m.cell == cr.cell && m.id == id }
 			if m := slices.IndexFunc(c.moves, is); m >= 0 {
-				one.claims = c.moves[m].new // these claims have the rows' values, which the record may lack
+				one.claims = c.moves[m].new // with the fields' values, which the record may lack
 			} else {
 				var err error
 				if one.claims, err = c.arena.parseClaims(known.claims); err != nil {
@@ -243,7 +240,7 @@ func (c *changer) contributions() ([]cellClaims, error) {
 	return c.cells, nil
 }
 
-// setChange adds the entity to a set, or removes it once none of its cells claims the set.
+// setChange adds the entity's key to a set, or removes it once none of the entity's cells contributes to the set.
 func (c *changer) setChange(t viewKey, m move) error {
 	is := func(x claim) bool { return x.kind == t.kind && x.key == t.key }
 	if !m.rewrite && len(m.old)+len(m.new) <= few && slices.ContainsFunc(m.old, is) && slices.ContainsFunc(m.new, is) {
@@ -263,10 +260,9 @@ func (c *changer) setChange(t viewKey, m move) error {
 	return err
 }
 
-// claimedByOthers reports whether another view shows something of the entity at a key, and returns the rows of such
-// views at the key. This can happen only if a move removes what an earlier definition put at the key: views may have
-// exchanged their keys, or a new view may have replaced one that ended. Two views of one configuration never share a
-// key.
+// claimedByOthers reports whether another view shows something of the entity at a key, and returns that view's rows
+// there. Two views of one configuration never share a key. So this happens only while contributions of an earlier
+// definition are removed, as after two views exchanged their keys.
 func (c *changer) claimedByOthers(t viewKey) (claimed bool, rows []*row, err error) {
 	if !slices.ContainsFunc(c.moves, func(m move) bool { return m.former }) {
 		return false, nil, nil
@@ -290,7 +286,6 @@ func (c *changer) claimedByOthers(t viewKey) (claimed bool, rows []*row, err err
 	return claimed, rows, nil
 }
 
-// claimedBy reports whether one of the cells claims a key.
 func (t viewKey) claimedBy(cells []cellClaims) bool {
 	return slices.ContainsFunc(cells, func(one cellClaims) bool {
 		return slices.ContainsFunc(one.claims, func(x claim) bool { return x.kind == t.kind && x.key == t.key })
@@ -300,14 +295,15 @@ func (t viewKey) claimedBy(cells []cellClaims) bool {
 // few is the length up to which a list is searched element by element, without a map.
 const few = 16
 
-// amountChanges makes the changes of keys with sums: old claims are subtracted, new ones are added.
+// amountChanges makes the changes of sums: it subtracts the move's old amounts and adds the new ones, but leaves out
+// what is in both.
 func (c *changer) amountChanges(id viewID, m move) {
 	add := func(x claim, amount string) *change {
 		ch, _ := c.at(viewKey{id, x.kind, x.key})
 		ch.args = append(ch.args, cmp.Or(x.member, c.entity.text), amount)
 		return ch
 	}
-	added := map[claim]int{} // how often each new claim occurs
+	added := map[claim]int{}
 	for _, x := range m.new {
 		if x.counts() {
 			added[x]++

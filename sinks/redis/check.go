@@ -12,7 +12,6 @@ import (
 	"replicator"
 )
 
-// report collects findings.
 type report []replicator.Finding
 
 func (r *report) add(what string, level replicator.Level, detail, fix string) {
@@ -63,7 +62,6 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	return found
 }
 
-// adder adds a finding about a part of a server.
 type adder func(part string, level replicator.Level, detail, fix string)
 
 func (s *Sink) checkNode(ctx context.Context, node redis.Cmdable, add adder) {
@@ -88,7 +86,6 @@ func (s *Sink) checkNode(ctx context.Context, node redis.Cmdable, add adder) {
 	}
 }
 
-// checkInfo checks the server's INFO.
 func checkInfo(info map[string]string, cluster bool, add adder) {
 	server, version := "Redis", info["redis_version"]
 	if v := info["valkey_version"]; v != "" {
@@ -132,7 +129,6 @@ func checkInfo(info map[string]string, cluster bool, add adder) {
 const setNoEviction = "CONFIG SET maxmemory-policy noeviction; where a provider refuses CONFIG, set it in the " +
 	"provider's parameters, or keep the views in a Redis of their own"
 
-// isFull reports whether the server uses all the memory that maxmemory allows.
 func isFull(info map[string]string) bool {
 	used, err := strconv.ParseInt(info["used_memory"], 10, 64)
 	limit, err2 := strconv.ParseInt(info["maxmemory"], 10, 64)
@@ -158,7 +154,8 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// keep makes a keeper of a view. The error says why the view can't be kept.
+// keep returns a keeper, which maintains the view. The error says what is wrong with the view's definition, or which
+// permission is missing.
 func (s *Sink) keep(ctx context.Context, v *replicator.View, index int, may permissions) (*keeper, error) {
 	k, err := newKeeper(v, index)
 	if err == nil {
@@ -170,7 +167,8 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, index int, may perm
 	return k, nil
 }
 
-// checkView reports whether the view can be kept, and whether the user has the permissions for it.
+// checkView adds a finding about a view: its definition is wrong, a permission is missing, another view's keys are in
+// the way, or all is well.
 func (s *Sink) checkView(ctx context.Context, v *replicator.View, index int, may permissions, found *report) {
 	what := "view " + v.Name
 	k, err := newKeeper(v, index)

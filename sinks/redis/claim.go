@@ -9,34 +9,34 @@ import (
 	"replicator/internal/wire"
 )
 
-// A claim is one item that a cell puts into a view.
+// A claim is one item that a cell (the rows of one key) contributes to a view: a hash, a member of a set, an amount.
 type claim struct {
 	kind   byte
 	key    string
-	member string // the member of a set, a unique value or a ranking; "": the entity's key
+	member string // the member of a set, a ranking or a unique value; "": the entity's own key
 	amount string // the amount of a counter or a ranking, in decimal digits
-	row    *row   // the fields of a hash or a JSON object
+	row    *row
 }
 
-// The kinds of claims. The scripts use the same letters.
+// The kinds of claims (items that a cell contributes to a view). Scripts and stored records use the same letters.
 const (
 	kindHash    = 'h'
 	kindJSON    = 'j'
-	kindSet     = 's' // a set of entities' keys
-	kindMembers = 'm' // a set of other members: several entities may claim the same member
+	kindSet     = 's' // a set of the entities' own keys
+	kindMembers = 'm' // a set of other members: several entities may contribute the same member
 	kindUnique  = 'u'
 	kindCounter = 'c'
 	kindRanking = 'z'
 	kindDead    = 'd' // no contribution: the cell is a dead letter in the view
-	kindWaiting = 'w' // after a kindDead: member has the claims to show once another source's row is deleted
+	kindWaiting = 'w' // follows kindDead: member encodes the claims to show once another source's row is deleted
 )
 
 // row is a cell's contribution to a hash or a JSON object.
 type row struct {
 	fields []field
-	digest digest // the digest of the fields' names and values
-	kept   bool   // the record also has the values, because the view merges rows, or shows another source's row instead
-	whole  bool   // the fields' values are known; otherwise only their names are
+	digest digest
+	kept   bool // the stored record has the values, too, because a change of another row may need them
+	whole  bool // the fields' values are known; otherwise only their names are
 }
 
 type field struct{ name, value string }
@@ -45,8 +45,8 @@ const digestSize = 16
 
 type digest [digestSize]byte
 
-// digester makes digests of fields. They are cryptographic, so that authors of bodies can't construct collisions. It
-// reuses its memory, because sha256.Sum256 allocates a state for each digest. The zero value is usable.
+// digester computes digests of fields. They are cryptographic, so that nobody can construct rows with equal digests. It
+// reuses its memory, unlike sha256.Sum256.
 type digester struct {
 	hash  hash.Hash
 	input []byte
@@ -92,7 +92,6 @@ func appendClaims(b []byte, claims []claim) []byte {
 	return b
 }
 
-// parseClaims parses the result of appendClaims.
 func parseClaims(s string) ([]claim, error) { return new(arena).parseClaims(s) }
 
 func (a *arena) parseClaims(s string) ([]claim, error) {
@@ -133,9 +132,8 @@ func (a *arena) parseClaims(s string) ([]claim, error) {
 	return claims, nil
 }
 
-// otherValues reports whether two lists of claims, in stored form, differ at most in a row's values. Each list must be
-// a single row with the same key and the same field names. The record must not keep the values, so the digests are all
-// that differs.
+// otherValues reports whether two encoded contributions are rows with the same key and field names, and differ only in
+// the digest of the values. It returns false if they contain the values.
 func otherValues(a string, b []byte) bool {
 	in := wire.NewReader(a)
 	if kind := in.Byte(); kind != kindHash && kind != kindJSON || len(a) != len(b) {
@@ -147,7 +145,7 @@ func otherValues(a string, b []byte) bool {
 	return !in.Bad() && after < len(a) && a[after] == 0 && a[:at] == string(b[:at]) && a[after:] == string(b[after:])
 }
 
-// counts reports whether several entities may claim the same item.
+// counts reports whether several entities may contribute the same item, so that it must be counted or added up.
 func (c *claim) counts() bool { return counts(c.kind) }
 
 func counts(kind byte) bool {
@@ -158,11 +156,9 @@ func counts(kind byte) bool {
 	return false
 }
 
-// counted returns the claim's amount; "1" if it has none.
 func (c *claim) counted() string { return cmp.Or(c.amount, "1") }
 
-// added returns the amount of a new claim in the form that the scripts take. In a ranking, the "+" before the amount
-// also counts one more claim.
+// added returns the script's argument that adds the claim to a sum. In a ranking, the "+" also counts one more claim.
 func (c *claim) added() string {
 	if c.kind == kindRanking {
 		return "+" + c.counted()
@@ -170,7 +166,7 @@ func (c *claim) added() string {
 	return c.counted()
 }
 
-// takenBack returns the amount of a removed claim in the form that the scripts take.
+// takenBack returns the script's argument that subtracts the claim from a sum.
 func (c *claim) takenBack() string {
 	if c.kind == kindRanking {
 		return "-" + c.counted()
@@ -178,7 +174,7 @@ func (c *claim) takenBack() string {
 	return negated(c.counted())
 }
 
-// again returns an amount that adds nothing. It makes the scripts write the stored sum to the key again.
+// again returns the script's argument that adds nothing, and makes the script write the stored sum to the key again.
 func (c *claim) again() string {
 	if c.kind == kindRanking {
 		return "="
@@ -186,12 +182,12 @@ func (c *claim) again() string {
 	return "0"
 }
 
-// barren is the amount of a kindWaiting claim if the view can't hold the cell's values. The claim then contains no
-// claims to show: when the other source's row is deleted, the view shows nothing for the cell.
+// barren is the amount of a kindWaiting claim if the view can't hold the waiting row. Once the other source's row is
+// deleted, the view shows nothing for the cell.
 const barren = "-"
 
-// waiting returns the claims of a cell that waits until another source's row is deleted: a dead letter, and the claims
-// that the cell will then have. why is the reason if the view can't hold these claims, or nil.
+// waiting returns the claims of a cell whose row waits until another source's row is deleted: a dead letter, and the
+// claims that it will have then. why is the error if the view can't hold these; nil: it can.
 func waiting(claims []claim, why error) []claim {
 	waits := claim{kind: kindWaiting}
 	if why != nil {
@@ -199,15 +195,15 @@ func waiting(claims []claim, why error) []claim {
 	}
 	for i := range claims {
 		if r := claims[i].row; r != nil {
-			r.kept = true // when the view shows the row later, the values are not read from the source again
+			r.kept = true // when the view shows the row later, its values are not read from the source again
 		}
 	}
 	waits.member = string(appendClaims(nil, claims))
 	return []claim{{kind: kindDead}, waits}
 }
 
-// waits returns, in stored form, the claims of a cell that waits until another source's row is deleted. held is false
-// if the view can't hold the cell's values. waits is false if the cell doesn't wait.
+// waits decodes the claims that a cell will have once another source's row is deleted. held is false if the view can't
+// hold them. waits is false if the cell doesn't wait.
 func (v *viewRecord) waits() (claims string, held, waits bool) {
 	if !v.dead() {
 		return "", false, false

@@ -59,38 +59,37 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 	return found, nil
 }
 
-// comparison compares one view's contents of one entity.
+// comparison compares what one view shows of one entity with what it should show.
 type comparison struct {
-	k      *keeper
-	op     int // the entity's first op
-	states []replicator.State
-	text   string                  // the entity's key
-	want   []claim                 // what the entity's cells should contribute
-	known  []claim                 // the claims according to the entity's record
-	spots  []spot                  // one for each claim in want or known
-	dead   []replicator.Difference // the entity's cells that the view can't show
+	k       *keeper
+	firstOp int
+	states  []replicator.State
+	text    string                  // the entity's key
+	want    []claim                 // what the entity should contribute to the view
+	known   []claim                 // what the entity contributes according to its record
+	spots   []spot                  // the keys, or members of keys, of the claims in want and known
+	dead    []replicator.Difference // the entity's cells that are dead letters
 
-	applied bool // according to the records, each cell's expected contribution was applied
-	unclear bool // the view shows another source's row, and the record lacks its values: nothing can be compared
-	unknown bool // the record has no state of the entity in this view, so the sink did not write what the view shows
+	applied bool // according to the record, the sink has applied what each cell should contribute
+	unclear bool // another source's row is shown, and the record lacks its values: nothing can be compared
+	unknown bool // the record has no state of the entity in this view: the sink did not write what the view shows
 }
 
-// spot is a place where a view shows a claim (an item that a cell puts into the view): a key, or a member of a key.
+// spot is a key, or a member of a key, at which a view shows or should show a contribution of the entity.
 type spot struct {
 	claim  claim
 	want   *claim // what the key or member should show of the entity; nil: nothing
 	known  bool   // according to the entity's record, the key or member shows a contribution of the entity
 	cmd    redis.Cmder
-	posted *redis.BoolCmd // in a cluster: whether the entity's contribution is also stored beside the key (a post)
+	posted *redis.BoolCmd // in a cluster: whether the entity's contribution is also stored beside the key
 	held   bool           // the key or member really shows a contribution of the entity
 	gone   bool           // the key or member shows nothing, neither of this entity nor of another one
-	right  bool           // the key or member shows exactly what the field want contains
+	right  bool           // the key or member shows exactly want
 }
 
-// comparisons returns what to compare of an entity, one comparison for each view.
 func (t *Target) comparisons(ctx context.Context, e *entity, ops []replicator.Op) ([]*comparison, error) {
 	r, err := t.sink.parse(ctx, new(arena), e.stored, e.text)
-	if errors.Is(err, errDamaged) || errors.Is(err, errNoLayout) { // an unreadable record counts as an empty one
+	if errors.Is(err, errDamaged) || errors.Is(err, errNoLayout) { // a record that can't be read counts as an empty one
 		r, err = new(record), nil
 	}
 	if err != nil {
@@ -104,7 +103,7 @@ func (t *Target) comparisons(ctx context.Context, e *entity, ops []replicator.Op
 			at := slices.IndexFunc(list, func(c *comparison) bool { return c.k == k })
 			if at < 0 {
 				at = len(list)
-				c := &comparison{k: k, op: i, text: e.text, applied: true, unknown: true}
+				c := &comparison{k: k, firstOp: i, text: e.text, applied: true, unknown: true}
 				list = append(list, c)
 				if wanted[c], err = c.others(r); err != nil {
 					return nil, err
@@ -144,8 +143,8 @@ func (t *Target) comparisons(ctx context.Context, e *entity, ops []replicator.Op
 	return list, nil
 }
 
-// others returns what other sources contribute, according to the record, and adds it to both c.want and c.known. So it
-// never counts as a difference here. The `verify` of each source compares that source's contributions.
+// others adds what other sources contribute to the entity, according to the record, to both c.want and c.known. So it
+// never counts as a difference: each source's own `verify` compares it.
 func (c *comparison) others(r *record) (cells []cellClaims, err error) {
 	for i := range r.cells {
 		for _, id := range c.k.ids[1:] {
@@ -166,7 +165,7 @@ func (c *comparison) others(r *record) (cells []cellClaims, err error) {
 	return cells, nil
 }
 
-// merge replaces the wanted rows of several cells by one merged row for each key.
+// merge replaces the wanted rows, one of each cell, by one merged row for each key.
 func (c *comparison) merge(cells []cellClaims) {
 	if c.k.kind != kindHash && c.k.kind != kindJSON {
 		return
@@ -182,7 +181,8 @@ func (c *comparison) merge(cells []cellClaims) {
 	c.want = rows
 }
 
-// place lists the comparison's spots: where the view should show a claim, or shows one according to the record.
+// place lists the spots (keys, or members of keys) at which the view should show a contribution, or shows one according
+// to the record.
 func (c *comparison) place() {
 	for _, x := range slices.Concat(c.want, c.known) {
 		same := func(o claim) bool { return o.kind == x.kind && o.key == x.key && o.member == x.member }
@@ -230,7 +230,7 @@ func (s *Sink) show(ctx context.Context, list []*comparison) error {
 	return nil
 }
 
-// ask queues the command that reads what the view shows at a spot.
+// ask queues the command that reads what the view shows at the key of a claim, or at the key's member.
 func (k *keeper) ask(ctx context.Context, p redis.Pipeliner, c claim, text string) redis.Cmder {
 	member := cmp.Or(c.member, text)
 	switch k.kind {
@@ -248,8 +248,8 @@ func (k *keeper) ask(ctx context.Context, p redis.Pipeliner, c claim, text strin
 	return p.Get(ctx, c.key)
 }
 
-// These scripts read a user's key, and the sink's own key with its sums or claims, at one moment, because other
-// entities may change both at any time. A key of another type counts as missing.
+// These scripts read a user's key, and the sink's own key with its sum or counts, at one moment, because other entities
+// may change both at any time. A key of another type counts as missing.
 const (
 	asking = `local function ask(...)
 	local answer = redis.pcall(...)
@@ -277,10 +277,9 @@ func (c *comparison) judge(s *spot) {
 		s.held, s.gone = cmd.Val() && (wanted || s.known), cmd.Err() == nil && !cmd.Val()
 		s.right = wanted && s.held
 	case *redis.Cmd:
-		both, _ := cmd.Slice() // show has checked the error
+		both, _ := cmd.Slice() // show has already checked the error
 		if c.k.kind != kindUnique {
-			// Here, right only means that the key shows the stored sum. The method differences also checks that the
-			// record has the expected amounts.
+			// For sums, right means that the key shows the stored sum. The method differences checks the entity's amounts.
 			s.held = s.known
 			s.right = wanted && s.known && sameSum(c.k.kind, both[0], both[1])
 			return
@@ -325,7 +324,7 @@ func (k *keeper) judgeHash(values []any, want *claim) (held, right bool) {
 	return held, right
 }
 
-// entry returns what the view shows at a spot, for a report. It is not used for sums, which include other entities.
+// entry returns, for messages, what the key or member shows. It is not used for sums, which include other entities.
 func (k *keeper) entry(s spot) replicator.Entry {
 	e := replicator.Entry{Key: s.claim.key, Member: s.claim.member, Fields: make([]any, len(k.names))}
 	switch cmd := s.cmd.(type) {
@@ -349,7 +348,6 @@ func (k *keeper) entry(s spot) replicator.Entry {
 	return e
 }
 
-// sums reports whether the view shows sums of several entities' amounts.
 func (k *keeper) sums() bool { return k.kind == kindCounter || k.kind == kindRanking }
 
 // held returns what the view shows of the entity. For sums, it returns the amounts that the entity's record claims.
@@ -372,7 +370,6 @@ func (c *comparison) held() (held []replicator.Entry) {
 	return held
 }
 
-// differences returns what is wrong with the view's contents for the entity.
 func (c *comparison) differences() []replicator.Difference {
 	if c.unclear {
 		return c.dead
@@ -385,15 +382,14 @@ func (c *comparison) differences() []replicator.Difference {
 	switch {
 	case want && c.unknown:
 		held = false
-	case right: // a hash without fields does not exist in Redis, which is right, too
+	case right: // also if want is a hash without fields, which Redis does not have
 		return c.dead
 	}
 	return []replicator.Difference{{
-		Op: c.op, View: c.k.index, Kind: judge.Difference(want, held, false), States: c.states, Held: c.held(),
+		Op: c.firstOp, View: c.k.index, Kind: judge.Difference(want, held, false), States: c.states, Held: c.held(),
 	}}
 }
 
-// sameAmounts reports whether two lists have the same claims, in any order.
 func sameAmounts(a, b []claim) bool {
 	count := map[claim]int{}
 	for _, c := range a {

@@ -23,7 +23,7 @@ type Config struct {
 	// URLs are those of the server, of nodes of a cluster, or of sentinels: redis://USER:PASSWORD@HOST:PORT/NUMBER,
 	// rediss:// for TLS, unix:///PATH.
 	URLs     []string
-	Cluster  bool   // the URLs are those of a cluster's nodes
+	Cluster  bool   // the URLs are those of nodes of a cluster
 	Sentinel string // the name of the master that the sentinels at URLs watch; "": no sentinels
 
 	Username string // the user at the server; takes precedence over the URL's user
@@ -33,23 +33,23 @@ type Config struct {
 
 	Timeout time.Duration // how long to wait for an answer until the connection counts as lost; 0: the constant Timeout
 
-	Sources judge.Sources // all sources that feed the sink, if entities may move from one to another
+	Sources judge.Sources // all sources (such as shards) that feed the sink, if rows may move from one to another
 
 	// Feeds reports whether a source of that name feeds the sink now. nil: only Sources.Shards feed it.
 	Feeds func(source string) bool
 
-	Names  config.Names // which keys a view can make, for finding orphans; nil: orphans are not searched for
+	Names  config.Names // tells which keys a view can make, to find keys that no row made; nil: they are not searched for
 	Logger *slog.Logger // nil: nothing is logged
 }
 
 // Timeout is how long a connection may go without an answer before it counts as lost, unless Config.Timeout says
-// otherwise. A script never takes long (callEntities), but a server that forks or loads may.
+// otherwise. Scripts are short, but a server that forks or loads its data may be silent for a while.
 const Timeout = 30 * time.Second
 
 const dialTimeout = 5 * time.Second
 
-// lifetime is the age at which a connection is replaced. The new connection shows where the address leads now: see
-// links.
+// lifetime is the age at which a connection is replaced. A new one shows whether the address leads to another server
+// now.
 const lifetime = time.Minute
 
 // quiet keeps the client from writing messages of its own to standard error. The errors that the client returns say the
@@ -60,8 +60,8 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// connect makes the client, and the links that watch the client's connections. Errors never contain the URL, which may
-// hold a password.
+// connect makes the client, and the links that watch its connections. Errors never contain a URL, which may hold a
+// password.
 func connect(c Config) (redis.UniversalClient, *links, error) {
 	if len(c.URLs) == 0 {
 		return nil, nil, errors.New("it has no url: set url = \"redis://HOST:PORT/NUMBER\"")
@@ -82,8 +82,8 @@ func connect(c Config) (redis.UniversalClient, *links, error) {
 	u := redis.UniversalOptions{
 		DB: first.DB, Username: first.Username, Password: first.Password, TLSConfig: first.TLSConfig,
 		MasterName: c.Sentinel, IsClusterMode: c.Cluster, Protocol: 2,
-		// A command that failed may have been executed, so it is not repeated: the session reads the records and
-		// decides again. In a cluster MaxRetries also counts MOVED and ASK, which are not failures.
+		// The client must not repeat a failed command, because the server may have executed it. A cluster's client repeats it
+		// all the same, up to MaxRedirects times, which are needed for MOVED and ASK.
 		MaxRetries: -1, MaxRedirects: 8,
 		DialTimeout: dialTimeout, DialerRetries: 1,
 		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, ContextTimeoutEnabled: true,
@@ -130,7 +130,6 @@ func connect(c Config) (redis.UniversalClient, *links, error) {
 	return redis.NewUniversalClient(&u), known, nil
 }
 
-// secure sets up TLS, if a URL says rediss:// or if a certificate or a server name is configured.
 func (c Config) secure(u *redis.UniversalOptions) error {
 	if u.TLSConfig == nil {
 		if c.TLS.CACert == "" && c.TLS.Cert == "" && c.TLS.ServerName == "" {

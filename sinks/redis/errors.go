@@ -15,7 +15,7 @@ import (
 	"replicator/internal/remedy"
 )
 
-// beginAnew is the remedy if one of the sink's own keys was overwritten and Target.mend can't repair it.
+// beginAnew is the remedy for overwritten keys of the sink's own that the sink can't repair.
 const beginAnew = "remove the keys of the sink's views and all that begin with \"" + prefix +
 	"\", and then `replicator rebuild " + remedy.Views + "`"
 
@@ -45,28 +45,27 @@ var plainErrors = map[string]struct {
 	"UNBLOCKED":   {false, "the server became a replica"},
 }
 
-// plainError is an error that plainErrors explains, such as "OOM".
+// plainError is the word of an error that plainErrors explains, such as "OOM".
 type plainError string
 
 func (e plainError) Error() string { return string(e) + ": " + plainErrors[string(e)].hint }
 
-// noPermission is the server's error if the user lacks a permission.
 const noPermission = plainError("NOPERM")
 
-// quoted matches the quotes in an error. They may contain values that were sent, which must not reach a log.
+// quoted matches what an error quotes. It may be a value that was sent, which must not reach a log.
 var quoted = regexp.MustCompile("[`'\"].*[`'\"]")
 
-// refusals are parts of the messages by which Redis, Redis 7 and Valkey 9 report, from inside a script, that the user
+// refusals are parts of the messages by which versions of Redis and Valkey report, from inside a script, that the user
 // lacks a permission.
 var refusals = []string{"The user executing the script", "No permissions to access", "ACL failure in script",
 	"has no permissions to"}
 
-// unknownCommand matches the name of a command that the server does not have, followed by its arguments. If a script
-// used the command, the error doesn't name it.
+// unknownCommand matches the server's error about a command that it does not have, and captures the command's name. The
+// error has no name if a script used the command.
 var unknownCommand = regexp.MustCompile("(?i)unknown (?:redis |valkey )?command " +
 	"(?:[`']([a-z.|]+)[`'],|called from script)")
 
-// word returns the word that identifies an error, and whether it is one of plainErrors.
+// word returns the word that identifies a server's error, and whether plainErrors explains it.
 func word(text string) (word string, known bool) {
 	if slices.ContainsFunc(refusals, func(r string) bool { return strings.Contains(text, r) }) {
 		return "NOPERM", true
@@ -75,7 +74,7 @@ func word(text string) (word string, known bool) {
 	if _, known = plainErrors[word]; known {
 		return word, true
 	}
-	// Errors inside a script: "ERR OOM …", or the word in the middle of a message about the line at fault.
+	// An error from inside a script has the word in its middle, as in "ERR OOM …".
 	for w := range plainErrors {
 		if strings.Contains(text, w+" ") {
 			return w, true
@@ -84,7 +83,7 @@ func word(text string) (word string, known bool) {
 	return word, false
 }
 
-// passes reports whether the error comes from the server's present state, so that no setting of the sink can fix it.
+// passes reports whether a server's error is temporary, so that no setting of the sink can fix it.
 func passes(err error) bool {
 	var fromServer redis.Error
 	if !errors.As(err, &fromServer) {

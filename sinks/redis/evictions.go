@@ -8,23 +8,21 @@ import (
 
 var _ replicator.Evicter = (*Target)(nil)
 
-// evictions counts the keys that the servers evicted (evicted_keys in INFO). Keys of other programs are included,
-// because the servers don't say which keys they evicted. Every mark reads the count, and stores the count that the
-// pipeline was last told. So even after a restart, the pipeline learns of evictions that it was not told of before. If
-// the user may not run INFO, evictions go unnoticed.
+// evictions counts the keys that the servers evicted (evicted_keys in INFO), those of other programs included. Each
+// mark stores the count that was last reported to the pipeline, so a restart loses no evictions. If the user may not
+// run INFO, evictions go unnoticed.
 type evictions struct {
-	mu    sync.Mutex
-	now   int64 // the servers' last count
-	known int64 // the servers' count when the pipeline was last told
-	news  int64 // evictions that the pipeline was not told of yet
+	mu         sync.Mutex
+	latest     int64
+	reported   int64 // the value of latest when Evicted was last called
+	unreported int64
 }
 
-// begin sets the count from which later evictions are counted.
-func (e *evictions) begin(now int64) { e.now, e.known = now, now }
+func (e *evictions) begin(now int64) { e.latest, e.reported = now, now }
 
-// since counts the evictions that followed a view's mark. marked is the count in the mark. After calls for several
-// marks, e.news is the highest of these numbers.
-func (e *evictions) since(marked int64) { e.news = max(e.news, grown(marked, e.now)) }
+// since counts the evictions after a view's mark, which has stored the count `marked`. If it is called for several
+// views' marks, the highest number of evictions counts.
+func (e *evictions) since(marked int64) { e.unreported = max(e.unreported, grown(marked, e.latest)) }
 
 // grown returns the growth of a count that begins at 0 again when the server restarts.
 func grown(from, to int64) int64 {
@@ -34,26 +32,26 @@ func grown(from, to int64) int64 {
 	return to
 }
 
-// are sets the servers' current count, and adds its growth to the evictions that the pipeline was not told of yet.
+// are takes the servers' current count. Its growth is reported by the next call of Evicted.
 func (e *evictions) are(now int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.news += grown(e.now, now)
-	e.now = now
+	e.unreported += grown(e.latest, now)
+	e.latest = now
 }
 
-// lost records that data is gone, although the servers counted no eviction.
+// lost reports one eviction more: data is gone, although the servers counted no eviction.
 func (e *evictions) lost() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.news++
+	e.unreported++
 }
 
-// told returns the servers' count when the pipeline was last told.
+// told returns the servers' count as of the last call of Evicted.
 func (e *evictions) told() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.known
+	return e.reported
 }
 
 // Evicted implements replicator.Evicter.
@@ -61,7 +59,7 @@ func (t *Target) Evicted() int64 {
 	e := &t.evictions
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	news := e.news
-	e.news, e.known = 0, e.now
+	news := e.unreported
+	e.unreported, e.reported = 0, e.latest
 	return news
 }

@@ -12,9 +12,9 @@ import (
 	"replicator/sinks/judge"
 )
 
-// The sink forgets deleted cells below horizons, which are log positions that only rise. The registry has the horizons,
-// by view id and generation (a view that was forgotten or redefined begins a new generation). In a cluster, nothing is
-// forgotten.
+// The sink removes the states of deleted cells below a horizon, which is a log position that only rises. The key
+// replicator:registry has the horizon of each view, for each generation (a redefined view begins a new one). In a
+// cluster, nothing is removed.
 
 var _ replicator.Forgetter = (*Target)(nil)
 
@@ -25,7 +25,8 @@ func horizonField(id viewID, generation uint64) string {
 	return fmt.Sprintf("%x:%d", string(id), generation)
 }
 
-// horizon returns the horizon of a view in a generation; 0 if there is none. g may be nil.
+// horizon returns the log position below which the view's states of deleted cells may have been removed; 0 if there is
+// none. g may be nil.
 func (g *registry) horizon(id viewID, generation uint64) int64 {
 	if g == nil || len(g.fields) == 0 {
 		return 0
@@ -58,7 +59,7 @@ func (t *Target) ForgetGone(
 	return found, next, nil
 }
 
-// RaiseHorizon implements replicator.Forgetter. A cluster has no horizons.
+// RaiseHorizon implements replicator.Forgetter. In a cluster, no states are removed, so there are no horizons.
 func (t *Target) RaiseHorizon(ctx context.Context, horizon int64) error {
 	if t.sink.cluster {
 		return nil
@@ -103,7 +104,7 @@ func (t *Target) RaiseHorizon(ctx context.Context, horizon int64) error {
 // forgettables decides which cells may be removed from records. In a cluster, none may.
 type forgettables struct {
 	*registry
-	generations map[viewID]uint64 // by view: the generation whose states count
+	generations map[viewID]uint64 // by view: its current generation (states of an earlier definition have a lower one)
 }
 
 func (s *Sink) forgettables(ctx context.Context) (*forgettables, error) {
@@ -133,8 +134,8 @@ func (s *Sink) forgettables(ctx context.Context) (*forgettables, error) {
 	return f, nil
 }
 
-// may reports whether the cell can be forgotten, which is so if none of its views still needs its state. If the state
-// is from an earlier generation, the view needs it only while the cell exists or contributes to the view.
+// may reports whether all states of the cell may be removed. Each must say that the cell is deleted and contributes
+// nothing. If it is of the view's current generation, it must also be below the horizon.
 func (f *forgettables) may(c *cellRecord) bool {
 	for i := range c.views {
 		v := &c.views[i]
@@ -153,7 +154,6 @@ func (f *forgettables) may(c *cellRecord) bool {
 	return true
 }
 
-// gone reports whether the cell is deleted, and contributes nothing, in every view that has a state of it.
 func (c *cellRecord) gone() bool {
 	for i := range c.views {
 		if v := &c.views[i]; v.claims != "" || v.state.Version != replicator.NoVersion {
@@ -163,7 +163,6 @@ func (c *cellRecord) gone() bool {
 	return true
 }
 
-// forgetSome removes the cells that can be forgotten from the records at the given keys.
 func (s *Sink) forgetSome(
 	ctx context.Context, keys []string, known *forgettables,
 ) (found replicator.GoneCells, err error) {
@@ -172,7 +171,7 @@ func (s *Sink) forgetSome(
 		return found, err
 	}
 	var changed []string
-	var args []any // for each changed record, two arguments: the nonce that was read, and the new record
+	var args []any // two for each changed record: the nonce that was read, and the new record
 	for i, r := range records {
 		cells := len(r.cells)
 		if r.nonce == "" || len(r.pending) > 0 {
@@ -205,8 +204,8 @@ func (s *Sink) forgetSome(
 	if len(calls) == 0 {
 		return found, nil
 	}
-	// Records that another batch has changed meanwhile stay. The count includes them nevertheless, because it is only
-	// logged.
+	// The script skips records that another process has changed meanwhile. The count includes them nevertheless, because
+	// it is only logged.
 	if _, err := s.run(ctx, s.forgetGone, calls); err != nil {
 		return found, classify(err, "forgetting cells that are gone")
 	}

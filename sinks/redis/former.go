@@ -9,14 +9,12 @@ import (
 	"replicator"
 )
 
-// Records still contain what cells contributed under an earlier definition of a view. A cell that still feeds the view
-// replaces that contribution when it is next applied, at the latest by the fill. This is not enough in two cases:
+// After a view was redefined, records still contain what cells contributed under its earlier definition. The next op of
+// a cell replaces that. In two cases this is not enough:
 //
-//   - Contributions of another kind would block the view's own at the same key (a hash where a JSON object must be).
-//     Or, if Redis has one type for both kinds, their removal would remove what another entity has put at the key
-//     meanwhile. So Open removes them before anything is applied (makeRoom).
-//   - Cells that no longer feed the view are never applied again. Relinquish removes their contributions after the
-//     fill.
+//   - A contribution of another kind (a hash where a JSON object must be) would block the new ones at the same key.
+//     Open removes it before anything is applied (makeRoom).
+//   - A cell that no longer feeds the view has no next op. Relinquish removes its contributions after the fill.
 
 var (
 	_ replicator.Relinquisher = (*Target)(nil)
@@ -37,9 +35,8 @@ func (t *Target) Relinquish(ctx context.Context) error {
 	return t.recall(ctx)
 }
 
-// vacate removes what former sources, which no longer feed the sink, contributed to views that were forgotten. The
-// fills of the present sources write the views again. What a present source contributes stays, even if an entity has
-// moved to it from a former source.
+// vacate removes what sources that no longer feed the sink have contributed to views that were forgotten since. What
+// the present sources contribute stays.
 func (t *Target) vacate(ctx context.Context) error {
 	if !t.sink.feeds(t.source) {
 		return nil
@@ -74,7 +71,7 @@ func (t *Target) vacate(ctx context.Context) error {
 		}
 		err = gone.empty(ctx)
 		for _, k := range gone.keepers {
-			if err == nil { // the mark tells the next fill that it need not search all records again
+			if err == nil { // Vacated tells the next fill that it need not search all records again
 				err = t.sink.forget(ctx, source, k.view.Name, storedMark{Vacated: true})
 			}
 		}
@@ -85,9 +82,8 @@ func (t *Target) vacate(ctx context.Context) error {
 	return nil
 }
 
-// makeRoom removes contributions that would block those of the present views: contributions of a different kind that
-// their view had before, and contributions at keys that a view of a different kind can make now, as when views exchange
-// their keys.
+// makeRoom removes contributions that would block those of the present views: those of another kind that their view had
+// before, and those at keys that now belong to a view of another kind, as after views exchanged their keys.
 func (t *Target) makeRoom(ctx context.Context) error {
 	return t.takeBack(ctx, func(k *keeper, _ *cellRecord, v *viewRecord) (bool, error) {
 		claims, err := parseClaims(v.claims)
@@ -98,16 +94,16 @@ func (t *Target) makeRoom(ctx context.Context) error {
 	})
 }
 
-// isOfAnother reports whether a claim of k is at a key that another view, of another kind, can make now.
+// isOfAnother reports whether a claim of k's view is at a key that another view, of another kind, can make now.
 func (t *Target) isOfAnother(k *keeper, c claim) bool {
 	return t.sink.names != nil && slices.ContainsFunc(t.keepers, func(o *keeper) bool {
 		return o != k && o.kind != c.kind && t.sink.names.Makes(o.view, c.key)
 	})
 }
 
-// takeBack removes contributions that cells made under earlier definitions of the views, if the function `which`
-// returns true for them. It considers only views that are being filled. It writes with the generation before the views'
-// own, so that the states that it writes don't count.
+// takeBack removes contributions that were made under earlier definitions of the views, if `which` returns true for
+// them. It considers only views that are being filled. It writes under the generation before the view's own, so that
+// the states that it writes don't count.
 func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, *viewRecord) (bool, error)) error {
 	if !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.former }) {
 		return nil
@@ -128,14 +124,13 @@ func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, 
 	return nil
 }
 
-// reclaiming returns a target that removes contributions of a source. The caller adds the views.
+// reclaiming returns a target, still without views, that only removes contributions of a source.
 func (t *Target) reclaiming(source string) *Target {
 	return &Target{sink: t.sink, source: source, marks: t.marks, memory: newMemory(), reclaims: true}
 }
 
-// applyEach calls the function `of` with each cell that has a record, and applies the values that the function returns.
-// The values are empty, so they remove contributions. They always count, because the target's keepers have a different
-// generation than the stored states.
+// applyEach calls `of` with each cell that has a record, and applies the empty values that it returns, which remove
+// contributions. They always count, because the target's views have another generation than the stored states.
 func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicator.Value, error)) error {
 	var ops []replicator.Op
 	apply := func() error {
@@ -146,7 +141,8 @@ func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicat
 	err := t.eachRecord(ctx, func(key string, r *record) (err error) {
 		for i := range r.cells {
 			c := &r.cells[i]
-			op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1} // any log position will do
+			// Any AsOf will do, because the stored states don't count.
+			op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1}
 			if op.Values, err = of(c); err != nil {
 				return replicator.Fatal(fmt.Errorf("%s: %w", key, err))
 			}
@@ -165,7 +161,6 @@ func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicat
 	return apply()
 }
 
-// empty removes all that cells contribute to the target's views.
 func (t *Target) empty(ctx context.Context) error {
 	return t.applyEach(ctx, func(c *cellRecord) (values []replicator.Value, _ error) {
 		for _, k := range t.keepers {
@@ -177,9 +172,8 @@ func (t *Target) empty(ctx context.Context) error {
 	})
 }
 
-// former returns an empty value for each view from which the cell's contribution must be removed. That is each view for
-// which two things hold: the contribution was made under an earlier definition, and the function `which` returns true
-// for it.
+// former returns an empty value for each view from which the cell's contribution must be removed: it was made under an
+// earlier definition, and `which` returns true for it.
 func (t *Target) former(
 	c *cellRecord, which func(*keeper, *cellRecord, *viewRecord) (bool, error),
 ) (values []replicator.Value, err error) {

@@ -26,23 +26,23 @@ func idOf(source, view string) viewID {
 	return viewID(sum[:viewIDSize])
 }
 
-// keeper keeps one view.
+// keeper maintains one view of a Target.
 type keeper struct {
 	view       *replicator.View
 	index      int      // the view's index in Target.views
-	names      []string // the names of the view's fields
+	names      []string // the names of the view's fields, in the view's order
 	id         viewID   // the view's id in records, for the target's source
-	shows      viewID   // the view's id in changes of keys; one for all sources that an entity may move between
+	shows      viewID   // the view's id in changes of keys; unlike id, the same for all sources that rows may move between
 	ids        []viewID // the view's ids in records: for the target's source, then for each source in fellows
 	fellows    []string // the names of the other sources that an entity may move to
-	generation uint64   // only states of this generation count; a redefined view begins a new one
-	evicted    int64    // the count of evictions in the view's mark when the view was opened: see evictions
+	generation uint64   // number of the view's present definition: states with another number don't count
+	evicted    int64    // the number of evicted keys in the view's mark when the view was opened
 	filling    bool     // the view was being filled when it was opened
 	former     bool     // the view may still show contributions of an earlier definition
-	kind       byte     // what cells put into the view: kindHash, kindSet, …
-	goes       goes     // when a key expires after a change that adds something at the key
+	kind       byte     // what the view consists of: kindHash, kindSet, …
+	goes       goes     // when a key expires after a change that adds something to it
 
-	disowned *atomic.Uint64 // later generations in records are ignored up to this one: see Target.disown
+	disowned *atomic.Uint64 // the view ignores later generations in records up to this one: see Target.disown
 }
 
 func newKeeper(v *replicator.View, index int) (*keeper, error) {
@@ -80,9 +80,8 @@ func newKeeper(v *replicator.View, index int) (*keeper, error) {
 	return k, nil
 }
 
-// feedBy sets the source that feeds the view, and the other sources that the view's entities may move to. A Kafka
-// partition is the only kind of source with a slash in its name. Its entities can move only to partitions of other
-// topics.
+// feedBy sets the source that feeds the view, and the other sources that the view's entities may move to. A source with
+// a slash in its name is a Kafka partition, whose entities may move only to other topics.
 func (k *keeper) feedBy(source string, others []string) {
 	k.id, k.shows = idOf(source, k.view.Name), idOf("", k.view.Name)
 	if strings.Contains(source, "/") && len(others) == 0 {
@@ -95,10 +94,9 @@ func (k *keeper) feedBy(source string, others []string) {
 }
 
 // maxName is how many bytes a key and its member may have together. Redis accepts 512 MB, but records, scripts'
-// arguments and their copies in memory repeat the text: a name of 10 MB takes the process 300 MB.
+// arguments and their copies repeat the text: a name of 10 MB takes the process 300 MB.
 const maxName = 64 << 10
 
-// claims converts a value to claims.
 func (k *keeper) claims(a *arena, cell replicator.Cell, value *replicator.Value) ([]claim, error) {
 	if value.Err != nil || len(value.Entries) == 0 {
 		return nil, nil
@@ -147,7 +145,6 @@ func (k *keeper) claims(a *arena, cell replicator.Cell, value *replicator.Value)
 	return claims, nil
 }
 
-// distinct removes duplicates among a cell's claims.
 func distinct(claims []claim) []claim {
 	if len(claims) < 2 {
 		return claims
@@ -160,7 +157,7 @@ func distinct(claims []claim) []claim {
 	})
 }
 
-// row returns a cell's contribution to a hash or a JSON object: the fields that it has.
+// row returns a cell's contribution to a hash or a JSON object. It leaves out fields that are missing or NULL.
 func (k *keeper) row(a *arena, cell replicator.Cell, values []any) (*row, error) {
 	if len(values) != len(k.view.Fields) {
 		return nil, fmt.Errorf("it has %d fields, the view %d", len(values), len(k.view.Fields))
@@ -184,15 +181,14 @@ func (k *keeper) row(a *arena, cell replicator.Cell, values []any) (*row, error)
 	return r, nil
 }
 
-// merges reports whether other cells of the same key may feed the view. The record then keeps the values of each
-// contribution.
+// merges reports whether other cells of the same key may feed the view. If so, the record keeps the values of each
+// cell's fields, because the merged row must be made again when another cell changes.
 func (k *keeper) merges(cell replicator.Cell) bool {
 	return judge.Shares(k.view, func(string) bool { return cell.Column != "" })
 }
 
-// known returns the sink's knowledge of a cell in the view, from its record. The state of another generation doesn't
-// count. It only shows that something must still be removed: a contribution, a dead letter, or a row that the view
-// shows instead of another source's (judge.Fellow.Leads).
+// known returns what the record says of a cell in the view. A state of another generation (of an earlier definition)
+// doesn't count: it only shows that something must still be removed.
 func (k *keeper) known(v *viewRecord) judge.Known {
 	switch {
 	case v == nil:
@@ -203,12 +199,13 @@ func (k *keeper) known(v *viewRecord) judge.Known {
 	return judge.Known{State: v.state, Shown: v.contributes(), Dead: v.dead()}
 }
 
-// The sink's own keys. In a cluster, a key beside a user's key is in the same slot as the user's key.
+// The beginnings of the sink's own keys. In a cluster, a key that begins with sumPrefix, claimPrefix or postPrefix is
+// in the same slot as the user's key that it belongs to.
 const (
 	prefix       = "replicator:"
 	entityPrefix = prefix + "entity:"
 	marksPrefix  = prefix + "marks:"
-	sumPrefix    = prefix + "sum:"    // exact sums; for a ranking, also the number of claims of each member
+	sumPrefix    = prefix + "sum:"    // exact sums; for a ranking, also how many cells contribute to each member
 	claimPrefix  = prefix + "claims:" // for kindMembers and kindUnique: how many cells contribute each member
 	postPrefix   = prefix + "posts:"  // in a cluster: what each entity contributes to a key
 )
@@ -216,13 +213,12 @@ const (
 // escapeSource escapes colons in a source's name, so that keys of two sources are never the same.
 var escapeSource = strings.NewReplacer("%", "%25", ":", "%3A")
 
-// recordKey returns the key of an entity's record. text is the entity's key.
 func recordKey(text string) string { return entityPrefix + ":" + text }
 
-// entityOf returns the entity's key, given the key of its record.
 func entityOf(record string) string { return strings.TrimPrefix(record, entityPrefix+":") }
 
-// beside returns the sink's key with the sums or claims of a user's key, in the same slot; "" if the kind has neither.
+// beside returns the sink's own key that has the sums, or the counts of members, of a user's key; "" if the kind has
+// none. In a cluster, both keys are in the same slot.
 func beside(kind byte, key string) string {
 	switch kind {
 	case kindCounter, kindRanking:

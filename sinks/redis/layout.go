@@ -14,38 +14,36 @@ import (
 	"replicator/sinks/judge"
 )
 
-// The records of a view differ only in a few values, such as the version, the log position and the digest. So a record
-// is split in two. Its layout has the parts that many records share: the table, the views, the names of the fields, and
-// how keys are made from the entity's key. The registry stores each layout once, by an id that is a hash of its
-// contents. The record has that id, and the values that the layout leaves open:
+// Records of a view differ only in a few values, such as the version and the log position. What they share (the table,
+// the views, the fields' names, how keys are made from the entity's key) is a layout. The registry stores each layout
+// once, by an id. A record in compact form has the id, and the values that the layout leaves open:
 //
 //	8 bytes    nonce
 //	1 byte     compactFormat
 //	4 bytes    the layout's id
 //	values     in the order in which the layout needs them
 //
-// A record has the full form instead (see record) if it has pending changes or a revision, as in a cluster, or if its
-// layout is not registered.
+// A record has the full form instead (see record) in a cluster, or if its layout is not registered.
 
 const (
 	compactFormat = 2
 	layoutIDSize  = 4
 )
 
-// layoutID returns the id of a layout: the first bytes of its SHA-256. So an id never gets another meaning, even if the
-// registry is lost and made again.
+// layoutID returns the id of a layout: the first bytes of its SHA-256. So an id never gets another meaning, even if all
+// stored layouts are lost and made again.
 func layoutID(layout string) string {
 	sum := sha256.Sum256([]byte(layout))
 	return string(sum[:layoutIDSize])
 }
 
-// errNoLayout means that this process does not know the record's layout. The registry has the layout, unless something
-// removed it.
+// errNoLayout means that this process does not know the record's layout. The key replicator:registry has it, unless
+// another program removed it.
 var errNoLayout = errors.New("the layout of its record is not in " + registryKey + ", which something else removed " +
 	"or changed: stop the program, delete all keys that begin with " + prefix + ", and start: it fills the views again")
 
-// layouts holds the layouts that this process knows, by their ids. No layout is ever removed. It is safe for concurrent
-// use. A nil layouts is empty.
+// layouts holds the layouts (common parts of records) that this process knows, by id. No layout is ever removed. It is
+// safe for concurrent use. A nil layouts is empty.
 type layouts struct {
 	mu sync.RWMutex
 	of map[string]string
@@ -70,7 +68,6 @@ func (l *layouts) add(id, layout string) {
 	l.of[id] = layout
 }
 
-// lost returns the layouts that a registry lacks.
 func (l *layouts) lost(g *registry) (lost []string) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -82,15 +79,16 @@ func (l *layouts) lost(g *registry) (lost []string) {
 	return lost
 }
 
-// lay divides the entities' new records into layouts and values, and registers layouts that several records share.
+// lay splits the entities' new records into layouts (the parts that many records share) and values. It registers
+// layouts that several records need.
 func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
 	if b.cluster || b.registry == nil { // no registry: a target that only removes contributions, before its first write
 		return nil
 	}
 	var unknown []string
 	for _, e := range entities {
-		layout, values, ok := e.plan.record.compact(b.layout[:0], b.bytes.take(64), e.text)
-		b.layout = layout
+		layout, values, ok := e.plan.record.compact(b.layoutBuffer[:0], b.bytes.take(64), e.text)
+		b.layoutBuffer = layout
 		if e.layout, e.id, e.values = "", "", b.keep(values); !ok {
 			continue
 		}
@@ -117,13 +115,13 @@ func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
 	return nil
 }
 
-// With these codes, a layout says where to find each state, each text (a member or an amount), and the key of each
-// claim.
+// With these codes, a layout (the part that many records share) says where to find each state, key and text (a member
+// or an amount) of a record.
 const (
 	// The state, text or key is among the record's values.
 	layoutValue = iota
 
-	// For a state: it equals the state in the view before. For a text: the layout contains it. For a key: the layout
+	// For a state: it equals the state before it in the record. For a text: the layout contains it. For a key: the layout
 	// contains its beginning, and the entity's key follows.
 	layoutSame
 
@@ -166,8 +164,8 @@ type compacter struct {
 	scratch        [64]byte
 }
 
-// key writes a cell's key. If the entity's key and the kinds of the key's parts determine it, only the kinds are
-// written.
+// key writes a cell's key. If the key can be made again from the entity's key, which is a text, and the types of its
+// values, it writes only the types.
 func (w *compacter) key(k replicator.Key) {
 	var kinds [8]byte
 	list := k.AppendKinds(kinds[:0])
@@ -192,8 +190,7 @@ func (w *compacter) state(s, last replicator.State, hasLast bool) {
 	w.layout, w.values = append(w.layout, where), judge.AppendState(w.values, s)
 }
 
-// claims writes claims, which are given in their stored form, and then a zero. It reports false if the claims are
-// damaged.
+// claims writes claims, given in the form of appendClaims, and then a zero. It reports false if the claims are damaged.
 func (w *compacter) claims(stored string) bool {
 	in := wire.NewReader(stored)
 	for in.More() {
@@ -219,8 +216,8 @@ func (w *compacter) claims(stored string) bool {
 	return !in.Bad()
 }
 
-// claimKey writes the key of a claim. The key of a hash or a JSON object mostly ends in the entity's key, which is then
-// left out. Other keys are made from the row's contents, and end in the entity's key only by chance.
+// claimKey writes the key that a claim (a contribution to a view) is at. The key of a hash or a JSON object mostly ends
+// in the entity's key, which is then left out.
 func (w *compacter) claimKey(kind byte, key string) {
 	if begin, ends := strings.CutSuffix(key, w.entity); ends && w.entity != "" && (kind == kindHash || kind == kindJSON) {
 		w.layout = wire.AppendText(append(w.layout, layoutSame), begin)
@@ -293,7 +290,7 @@ func (in *expander) state(last replicator.State) replicator.State {
 	return s
 }
 
-// readClaims returns claims in their stored form.
+// readClaims reads the claims of a cell in a view, and returns them in the form of appendClaims.
 func (in *expander) readClaims() string {
 	b := in.bytes.take(96 + len(in.entity))
 	for kind := in.layout.Byte(); kind != 0; kind = in.layout.Byte() {

@@ -18,7 +18,7 @@ import (
 // links decides which connections must not be used again. There are two reasons:
 //
 //   - A link went silent: open connections receive no answer and are never closed, while new connections work. The idle
-//     connections in the pool are as dead as the one that timed out, and each would cost a timeout of its own.
+//     connections in the pool are dead, too, and each would cost a timeout of its own.
 //   - The address now leads to another server (a service's address, a proxy, a name). Open connections still lead to
 //     the former server, which may accept writes that readers never see.
 type links struct {
@@ -43,13 +43,12 @@ func (l *links) over(dial dialer) dialer {
 			l.miss()
 			return nil, err
 		}
-		return &conn{Conn: socket.Quick(c), links: l, at: at}, nil
+		return &conn{Conn: socket.Quick(c), links: l, lostAtDial: at}, nil
 	}
 }
 
 // greets returns the function that the client calls with each new connection to an address. It finds out which server
-// the connection leads to. A connection that reveals another server is used once, and then dropped like earlier ones,
-// because it was made before the change was counted.
+// the connection leads to. If that is another one than before, all connections made so far are not used again.
 func (l *links) greets(address string) func(context.Context, *redis.Conn) error {
 	return func(ctx context.Context, c *redis.Conn) error {
 		text, err := c.Info(ctx, "server").Result()
@@ -75,8 +74,8 @@ func (l *links) greets(address string) func(context.Context, *redis.Conn) error 
 // conn is a connection that notices when its link goes silent.
 type conn struct {
 	net.Conn
-	links *links
-	at    int64 // the value of links.lost when the connection was made
+	links      *links
+	lostAtDial int64
 
 	answered bool
 }
@@ -101,11 +100,11 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, c.note(err)
 }
 
-// note counts a silent link if err is a timeout. It does not count it if another loss was counted since this connection
-// was made, because newer connections may work.
+// note counts a silent link if err is a timeout. It counts none if a loss was counted since this connection was made,
+// because newer connections may work.
 func (c *conn) note(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.links.lost.CompareAndSwap(c.at, c.at+1)
+		c.links.lost.CompareAndSwap(c.lostAtDial, c.lostAtDial+1)
 		c.links.miss()
 	}
 	return err
@@ -122,7 +121,7 @@ var errLost = errors.New("its link went silent")
 // SyscallConn lets the pool check whether an idle connection can be used, by looking into its socket. It fails if the
 // connection must not be used again.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
-	if c.at != c.links.lost.Load() {
+	if c.lostAtDial != c.links.lost.Load() {
 		return nil, errLost
 	}
 	if s, ok := c.Conn.(syscall.Conn); ok {

@@ -90,7 +90,7 @@ func (s *Sink) shown(ctx context.Context, at claim) (text string, err error) {
 	return text, err
 }
 
-// listMembers finds the cells of a set's members, and orphaned members, which no cell of any source claims.
+// listMembers finds the cells behind a set's members, and members that no cell of any source contributes.
 func (t *Target) listMembers(
 	ctx context.Context, k *keeper, at claim, limit int, found *replicator.Listing,
 ) error {
@@ -133,11 +133,11 @@ func (t *Target) listMembers(
 	}
 }
 
-// listClaims finds the cells that claim a key, or a ranking's member, in all records.
+// listClaims reads all records, and finds the cells that contribute to a key, or to a ranking's member.
 func (t *Target) listClaims(
 	ctx context.Context, k *keeper, at claim, limit int, found *replicator.Listing,
 ) error {
-	seen := map[string]bool{} // the records that were counted, because a scan may return a key twice
+	seen := map[string]bool{} // the keys of records that were counted: a scan may return a key twice
 	return t.eachRecord(ctx, func(key string, r *record) error {
 		if seen[key] {
 			return nil
@@ -153,7 +153,8 @@ func (t *Target) listClaims(
 	})
 }
 
-// list adds to found the entity's cells that claim the key. In a ranking, a cell must also claim the member.
+// list adds to found the entity's cells that contribute to the key of at. In a ranking, a cell must contribute to the
+// member, too.
 func (k *keeper) list(r *record, entity string, at claim, limit int, found *replicator.Listing) error {
 	for i := range r.cells {
 		v := r.cells[i].view(k.id)

@@ -23,21 +23,20 @@ import (
 //go:embed marks.lua
 var marksSource string
 
-// storedMark is a view's mark in the form that Redis stores. A source's marks are a hash, in which each field is named
-// after a view.
+// storedMark is a view's mark (its progress) as Redis stores it. A source's marks are a hash with a field for each
+// view.
 type storedMark struct {
 	Fingerprint string `json:"fingerprint"`
-	Generation  uint64 `json:"generation"` // the generation whose states count
+	Generation  uint64 `json:"generation"` // number of the view's definition: states with another number don't count
 	Forgotten   bool   `json:"forgotten,omitempty"`
 	Vacated     bool   `json:"vacated,omitempty"` // the view was forgotten, and the source's contributions were removed
-	Former      bool   `json:"former,omitempty"`  // the view had earlier generations
-	Evicted     int64  `json:"evicted,omitempty"` // the servers' count of evictions that the pipeline was last told
+	Former      bool   `json:"former,omitempty"`  // earlier generations of the view may have left contributions
+	Evicted     int64  `json:"evicted,omitempty"` // the count of evicted keys last reported to the pipeline
 
 	Keys []string `json:"keys,omitempty"` // all key templates that the view has had
 	replicator.StoredStanding
 }
 
-// at returns a copy of the mark with the given progress.
 func (m storedMark) at(at replicator.Standing) storedMark {
 	m.StoredStanding = at.Stored()
 	return m
@@ -49,14 +48,13 @@ func opened(fingerprint string, generation uint64) storedMark {
 		StoredStanding: replicator.StoredStanding{Phase: replicator.PhaseFilling}}
 }
 
-// sourcesKey is the set of sources that have marks.
+// sourcesKey is the key of the set of sources that have marks.
 const sourcesKey = prefix + "sources"
 
 // copies is the number of copies of each mark in a cluster. They are spread over the slots, so that every node has one:
 // a node that loses data loses its newest marks, too. The copy with the lowest progress counts.
 const copies = 64
 
-// markKeys returns the keys of the hashes with the marks of a source, one for each copy.
 func (s *Sink) markKeys(source string) []string {
 	name := marksPrefix + escapeSource.Replace(source)
 	if !s.cluster {
@@ -69,7 +67,7 @@ func (s *Sink) markKeys(source string) []string {
 	return keys
 }
 
-// viewMark is a view's mark in every copy.
+// viewMark is a view's mark in all its copies: several in a cluster, otherwise one.
 type viewMark struct {
 	raw   []string // the stored text of each copy; "": the copy is missing
 	marks []storedMark
@@ -79,7 +77,6 @@ func newViewMark(n int) *viewMark {
 	return &viewMark{raw: make([]string, n), marks: make([]storedMark, n)}
 }
 
-// with returns a new mark, in which each copy is what the function `next` returns for the old copy.
 func (m *viewMark) with(next func(storedMark) storedMark) *viewMark {
 	changed := newViewMark(len(m.marks))
 	for i, one := range m.marks {
@@ -108,7 +105,7 @@ func (m *viewMark) forgotten() bool {
 	return !slices.ContainsFunc(m.marks, func(one storedMark) bool { return !one.Forgotten })
 }
 
-// keys returns all key templates that the view has had, together with the given ones, each only once.
+// keys returns all key templates that the view has had, and the given ones, each only once.
 func (m *viewMark) keys(more ...string) []string {
 	for _, one := range m.marks {
 		more = append(more, one.Keys...)
@@ -117,11 +114,11 @@ func (m *viewMark) keys(more ...string) []string {
 	return slices.Compact(more)
 }
 
-// vacated reports whether nothing is left of the source's contributions to the view.
+// vacated reports whether the view was forgotten, and the source's contributions to it were removed.
 func (m *viewMark) vacated() bool { return m.forgotten() && m.marks[0].Vacated }
 
-// generation returns the number of a new generation. That is the time, or the last generation's number plus one,
-// whichever is higher. The last generation may have been forgotten.
+// generation returns the number of a new generation of the view: the time, or the highest number so far plus one,
+// whichever is higher.
 func (m *viewMark) generation() uint64 {
 	g := uint64(time.Now().UnixMilli())
 	for _, one := range m.marks {
@@ -130,7 +127,7 @@ func (m *viewMark) generation() uint64 {
 	return g
 }
 
-// readMarks reads all marks of a source. A damaged mark counts as forgotten.
+// readMarks reads all marks of a source. A damaged mark counts as that of a forgotten view.
 func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMark, error) {
 	keys := s.markKeys(source)
 	cmds, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -151,7 +148,7 @@ func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMa
 				marks[view] = m
 			}
 			if err := json.Unmarshal([]byte(raw), &m.marks[i]); err != nil {
-				m.marks[i] = storedMark{Forgotten: true} // a damaged mark counts as that of a forgotten view
+				m.marks[i] = storedMark{Forgotten: true}
 			}
 			m.raw[i] = raw
 		}
@@ -159,14 +156,13 @@ func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMa
 	return marks, nil
 }
 
-// newMark is a replacement for a view's mark.
 type newMark struct {
 	view     string
 	old, new *viewMark
 }
 
-// changeMarks replaces marks of a source in every copy, if they are still those that the function `change` was given.
-// Otherwise it calls change again. expected has the names of the servers that must answer: see swap.
+// changeMarks replaces marks of a source, in every copy, by what `change` returns. If they have changed meanwhile, it
+// calls change again. expected names the servers that must answer; "" if any may (see swap).
 func (s *Sink) changeMarks(ctx context.Context, source, expected string,
 	change func(known map[string]*viewMark) ([]newMark, error)) (markedOn, error) {
 	for range maxTries {
@@ -193,10 +189,8 @@ type markedOn struct {
 }
 
 // swap replaces marks in each copy that is unchanged and on the expected server. It reports whether it replaced all
-// copies, and which servers have them. A server's name is its run_id, which changes with each start, and its
-// master_replid, which changes when a replica takes over or the first replica connects. The name is empty if the user
-// may not run INFO. The list of names begins with a count of how often an address has led to another server. The count
-// shows if an address led to another server and back between two marks.
+// copies, and on which servers: a name is a run_id and a master_replid, which a restart or a failover changes. The
+// first name counts instead how often an address has led to another server, to notice a change there and back.
 func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMark) (bool, markedOn, error) {
 	keys := s.markKeys(source)
 	calls := make([]call, 0, len(keys))
@@ -231,8 +225,8 @@ func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMar
 			return false, markedOn{}, judge.ErrOtherServer
 		}
 		names[1+i] = fmt.Sprint(answer[1])
-		if n, err := strconv.ParseInt(fmt.Sprint(answer[2]), 10, 64); err == nil { // the user may not be allowed INFO
-			evicted[names[1+i]] = n // one entry per server, which may have several copies
+		if n, err := strconv.ParseInt(fmt.Sprint(answer[2]), 10, 64); err == nil { // an error: the user may not run INFO
+			evicted[names[1+i]] = n // by name, because a server may have several copies of the marks
 		}
 		all = all && answer[0] == int64(1)
 	}
@@ -252,7 +246,7 @@ func (m storedMark) encode() string {
 }
 
 // register gives each view its stored generation, or a new one if the sink doesn't know the view by this definition. It
-// returns each view's progress, and the servers' names.
+// returns each view's progress, and the servers that have the marks.
 func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) ([]replicator.Standing, markedOn, error) {
 	// If the source and all views have been registered before, nothing is written. So `explain` and `verify` also work
 	// with a server that accepts no writes, because it is full or a replica.
@@ -292,8 +286,8 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 	return marked, on, err
 }
 
-// occupant returns the name of a former view that left keys which v can also make; "" if there is none. Amounts at
-// these keys would count twice. Two views of one configuration are refused by the same rule.
+// occupant returns the name of a view that is no longer configured, and has left keys which v can also make; "" if
+// there is none. Amounts at these keys would count twice.
 func (s *Sink) occupant(v *replicator.View, known map[string]*viewMark) string {
 	if s.names == nil {
 		return ""
@@ -308,7 +302,7 @@ func (s *Sink) occupant(v *replicator.View, known map[string]*viewMark) string {
 	return ""
 }
 
-// occupied returns the message and the fix if the former view `by` left keys that an opened or checked view can make.
+// occupied returns the error that the former view `by` left keys that another view can make, and what to do about it.
 func occupied(by string) (detail, fix string) {
 	return "view " + by + ", which is no longer in the configuration, left keys that this view can also make",
 		"stop the program, remove them with `replicator checkpoint forget " + by + " --data`, and start; or give this " +
@@ -337,9 +331,9 @@ func (s *Sink) Sources(ctx context.Context) ([]string, error) {
 	return sources, classify(err, "reading the sources")
 }
 
-// Forget implements replicator.Sink. Only the generation and the key templates of each mark stay. The next generation
-// must be above the stored one, even if its number comes from the clock of a different machine. States don't count in a
-// later generation. The cells' contributions stay known, so that the next fill can remove them.
+// Forget implements replicator.Sink. Of each mark, the generation and the key templates stay: the next generation must
+// be higher, even if its number comes from another machine's clock. The records stay, too, so that the next fill can
+// remove the cells' contributions.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	sources, err := s.Sources(ctx)
 	if err != nil {
@@ -353,7 +347,8 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 	return nil
 }
 
-// forget replaces a view's mark by a stub. The stub may say that the source's contributions were removed (Vacated).
+// forget replaces a view's mark by a stub, without progress. stub.Vacated says that the source's contributions were
+// removed.
 func (s *Sink) forget(ctx context.Context, source, view string, stub storedMark) error {
 	_, err := s.changeMarks(ctx, source, "", func(known map[string]*viewMark) ([]newMark, error) {
 		m := known[view]
@@ -405,12 +400,13 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 		return marking.Answered(on.servers)
 	})
 	if t.sink.cluster && errors.Is(err, judge.ErrFell) {
-		return fmt.Errorf("%w: %w", replicator.ErrPartFellBack, err) // see posts.go
+		return fmt.Errorf("%w: %w", replicator.ErrPartFellBack, err) // a node that fell back alone: see posts.go
 	}
 	return err
 }
 
-// check returns why a view's mark can't be raised.
+// check returns an error if the view's mark must not be raised: it is gone, damaged or lower than before, or another
+// process has taken the view over.
 func (k *keeper) check(m *viewMark, marking *judge.Marking, view int) error {
 	if m == nil {
 		return marking.Gone(view)

@@ -7,22 +7,21 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Live work consists of small batches of entities that were written a moment ago, or are new. Their records need not be
-// read: the script applies the changes only if the records are as assumed, and otherwise returns the actual ones. So
-// such a batch takes one round trip instead of two. If an entity needs no write, no script checks the assumption. Then
-// its record is read, and the entity is decided again.
+// Most small batches have entities that were written a moment ago, or are new. Their records need not be read: the
+// script applies the changes only if the records are as assumed, and otherwise returns the actual ones. So such a batch
+// takes one round trip instead of two.
 
 const (
-	// remembersUpTo is the largest batch, in entities, whose records are remembered. Remembering a larger one costs
-	// more than reading its records.
+	// remembersUpTo is the largest batch, in entities, whose records are cached. Caching a larger one costs more than
+	// reading its records.
 	remembersUpTo = 64
-	// remembered is the least number of records that are remembered. They have 50 to 300 bytes each.
+	// remembered is the least number of records that are cached. They have 50 to 300 bytes each.
 	remembered = 10_000
-	// remembersBytes is the size of the largest record that is remembered.
+	// remembersBytes is the size, in bytes, of the largest record that is cached.
 	remembersBytes = 1 << 10
 )
 
-// memory holds the records that this target wrote last, by their keys.
+// memory caches the records that this target wrote last, by their keys.
 type memory struct {
 	*judge.Lately[string, string]
 	novelty judge.Novelty
@@ -30,8 +29,8 @@ type memory struct {
 
 func newMemory() *memory { return &memory{Lately: judge.NewLately[string, string](remembered)} }
 
-// recall fills in the records that are remembered. If most entities were new lately, it assumes that the others are new
-// as well. It doesn't assume that of an entity with a delete or a re-read, which probably has a record.
+// recall fills in the records that are cached. If most entities were new lately, it assumes that the others are new,
+// too, but not an entity with a delete or a re-read, which probably has a record.
 func (m *memory) recall(b *batch) {
 	if b.cluster { // in a cluster, each record must be read, because it may have pending changes
 		return
@@ -48,8 +47,8 @@ func (m *memory) recall(b *batch) {
 	}
 }
 
-// learn remembers the records that were written, and how many of them were new. The set `again` has the entities that
-// could not be written.
+// learn caches the records that were written, and notes how many of them were new. `again` has the entities that could
+// not be written.
 func (m *memory) learn(b *batch, written []*entity, again map[*entity]bool) {
 	if b.cluster {
 		return

@@ -7,10 +7,10 @@ import (
 
 // If another program writes to the sink's own keys, their contents are lost, as if the server had evicted them. So
 // damaged keys are removed and count as evicted: the pipeline then compares the views with the source, and the sums
-// with the records. In a cluster the sums are recomputed at once: see posted.go.
+// with the records. In a cluster, the sums are computed again at once (posted.go).
 
-// mend removes damaged sums and claims, if a write failed because of them, and reports whether the write must be
-// repeated.
+// mend removes the damaged sums and counts that made a write fail with the error met. It reports whether it removed
+// any, so that the write must be repeated.
 func (t *Target) mend(ctx context.Context, met error, written []*entity) (bool, error) {
 	word, is := errors.AsType[plainError](met)
 	if !is || word != "DAMAGED" && word != "WRONGTYPE" {
@@ -45,8 +45,8 @@ func (t *Target) mend(ctx context.Context, met error, written []*entity) (bool, 
 	return removed, nil
 }
 
-// isDamaged reports whether the sink's own key with the sums or claims of a changed key has another type, or holds an
-// invalid sum.
+// isDamaged reports whether what the sink stores beside a changed key is no sum: its type is wrong, or it is not a
+// number.
 func (t *Target) isDamaged(ctx context.Context, ch *change) (bool, error) {
 	list := []sumAt{{key: ch.key}}
 	if ch.kind != kindCounter {
@@ -69,7 +69,7 @@ func (t *Target) isDamaged(ctx context.Context, ch *change) (bool, error) {
 
 const removeIfStill = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`
 
-// removeRecord removes an entity's damaged record.
+// removeRecord removes an entity's damaged record, if it is still the one that was read.
 func (t *Target) removeRecord(ctx context.Context, e *entity) error {
 	if err := t.sink.rdb.Eval(ctx, removeIfStill, []string{e.key}, e.stored).Err(); err != nil {
 		return classify(err, "removing a damaged record")

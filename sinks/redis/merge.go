@@ -8,7 +8,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// rowChange sets a hash or a JSON object to the merged row of the entity's cells.
+// rowChange makes the change that sets a hash or a JSON object to the merged row of the entity's cells.
 func (c *changer) rowChange(t viewKey) error {
 	ch, cells, err := c.begin(t)
 	if ch == nil || err != nil {
@@ -24,7 +24,7 @@ func (c *changer) rowChange(t viewKey) error {
 		switch {
 		case !exists && stays:
 			ch.stays = true
-		case len(untouched) > 0: // the JSON text can't be made without the values of these fields
+		case len(untouched) > 0: // the JSON text can't be made, because the record lacks the values of these fields
 			c.leave(t)
 		case exists:
 			ch.args, ch.strict = []string{merged.json()}, true
@@ -59,13 +59,14 @@ func (c *changer) rowChange(t viewKey) error {
 	return nil
 }
 
-// sortCells sorts cells in the order in which a view takes fields from them.
+// sortCells sorts cells in the order in which a view takes fields from them: the first cell that has a field provides
+// it.
 func sortCells(view *replicator.View, cells []cellClaims) {
 	slices.SortFunc(cells, func(a, b cellClaims) int { return judge.Order(view, a.cell, b.cell) })
 }
 
-// merge merges cells' contributions to a key: each field comes from the first cell that has it. untouched are the names
-// of fields whose values the record does not keep: these fields stay as they are.
+// merge merges cells' contributions to a key: each field comes from the first cell that has it. untouched names fields
+// that must stay as they are, because the record does not have their values.
 func merge(a *arena, t viewKey, names []string, cells []cellClaims) (merged row, exists bool, untouched []string) {
 	rows := make([]*row, 0, few)
 	for _, cell := range cells {
@@ -105,12 +106,10 @@ func (r *row) follows(names []string) bool {
 
 func (r *row) has(name string) bool { return r.index(name) >= 0 }
 
-// index returns a field's index in the row; -1 if the row lacks the field.
 func (r *row) index(name string) int {
 	return slices.IndexFunc(r.fields, func(f field) bool { return f.name == name })
 }
 
-// json returns the fields as a JSON object.
 func (r *row) json() string {
 	b := []byte{'{'}
 	for i, f := range r.fields {

@@ -7,18 +7,19 @@ import (
 )
 
 // A key of another type than the view's belongs to another program, and is left alone. The exception: if the record
-// says that the key showed something of the entity, the key is the view's and was overwritten by hand.
+// says that the key showed something of the entity, another program has overwritten the view's key, and its value is
+// removed.
 
 // wrongKey is a key that can't show a contribution: it has another type, or a ranking's sum would exceed a double.
 type wrongKey struct {
 	entity *entity
 	at     viewKey
-	found  string // the key's type; or sumBeyond, and the ranking's member
+	found  string // the script's answer: the key's type, or sumBeyond and a ranking's member
 }
 
-// settle deals with keys that can't show a contribution. If such a key is the view's own, settle removes it, but only
-// once in a batch. Any other such key is blocked: it can't show the entity. Afterwards, the entities must be decided
-// again.
+// settle handles keys that can't show a contribution. It removes another program's value from a key that is the view's
+// own, but only once in a batch. It notes that any other such key can't show the entity. The entities must then be
+// decided again.
 func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 	for _, w := range wrong {
 		if strings.HasPrefix(w.found, sumBeyond) {
@@ -27,7 +28,7 @@ func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 		}
 		own, err := w.entity.showedAt(ctx, s, w.at)
 		if other := beside(w.at.kind, w.at.key); err == nil && !own && other != "" {
-			var n int64 // 1 if the sink has sums or claims of other entities beside the key
+			var n int64 // not 0 if the sink has sums or counts of members for the key
 			n, err = s.rdb.Exists(ctx, other).Result()
 			own = n > 0
 		}
@@ -48,8 +49,8 @@ func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 
 const removeIfOfType = `if redis.call('TYPE', KEYS[1]).ok == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`
 
-// showedAt reports whether a view shows something of the entity at a key, according to the entity's record. It returns
-// false if the key's change is still pending, because the key may not have been written yet.
+// showedAt reports whether the key shows something of the entity, according to the entity's record. It returns false
+// while the key's change is pending, because the key may not have been written yet.
 func (e *entity) showedAt(ctx context.Context, s *Sink, k viewKey) (bool, error) {
 	r, err := s.parse(ctx, new(arena), e.stored, e.text)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"replicator/internal/keytemplate"
 )
 
-// commandsOf has, by kind of claim, the commands that the scripts run on users' keys.
+// commandsOf has, by kind of view, the commands that the scripts run on users' keys, with sample arguments.
 var commandsOf = map[byte][][]string{
 	kindHash:    {{"HSET", "f", "v"}, {"HDEL", "f"}},
 	kindJSON:    {{"SET", "v"}, {"DEL"}},
@@ -26,7 +26,6 @@ var commandsOf = map[byte][][]string{
 	kindRanking: {{"ZADD", "1", "m"}, {"ZREM", "m"}},
 }
 
-// commands are the commands that the scripts run on the view's keys.
 func (k *keeper) commands() [][]string {
 	commands := slices.Clone(commandsOf[k.kind])
 	switch {
@@ -38,34 +37,33 @@ func (k *keeper) commands() [][]string {
 	return commands
 }
 
-// ownCommands are the commands that the sink runs on its own keys.
+// ownCommands are the commands that the sink runs on its own keys, with sample arguments.
 var ownCommands = [][]string{
 	{"GET"}, {"MGET"}, {"SET", "v"}, {"MSET", "v"}, {"GETRANGE", "0", "7"}, {"DEL"}, {"TYPE"},
 	{"HGET", "f"}, {"HSET", "f", "v"}, {"HDEL", "f"}, {"EXISTS"}, {"HGETALL"}, {"HEXISTS", "f"}, {"HRANDFIELD"},
 	{"SADD", "m"}, {"SREM", "m"}, {"SMEMBERS"}, {"SISMEMBER", "m"}, {"SSCAN", "0"},
 }
 
-// permissions asks the server what the user may do, with dry runs.
+// permissions asks the server what the user may do, by ACL DRYRUN.
 type permissions struct {
 	sink    *Sink
 	user    string          // the user's name; "": the server can't be asked about permissions
-	silence error           // why the server can't be asked about permissions
+	silence error           // the error if the server can't be asked about permissions; nil: it can
 	unknown map[string]bool // commands that the server does not have
 }
 
-// denied lists what the user may not do.
 type denied struct {
 	user     string
-	commands []string // commands that are not permitted, as phrased in messages
-	keys     []string // inaccessible keys, as phrased in messages
+	commands []string // messages about commands that are not permitted
+	keys     []string // messages about keys that are not permitted
 	guessed  bool     // the tested keys were made up, so the user's key patterns may rightly exclude them
 	pattern  string   // the key pattern that permits all keys of the view; "": unknown
-	unknown  []string // commands that the server does not have, as phrased in messages
-	silence  error    // why the server did not answer some questions
+	unknown  []string // messages about commands that the server does not have
+	silence  error    // the last error of a question to the server; nil: it answered all
 }
 
-// asksPermissions asks for the name of the user. If the user may not ask, or the server has no dry run because it is
-// older than 7.0, a missing permission shows only at the first write.
+// asksPermissions asks for the name of the user, for later dry runs. If the user may not ask, or the server is older
+// than 7.0 and has no dry run, a missing permission shows only at the first write.
 func (s *Sink) asksPermissions(ctx context.Context) permissions {
 	p := permissions{sink: s, unknown: s.unknownCommands(ctx)}
 	if p.user, p.silence = s.rdb.Do(ctx, "ACL", "WHOAMI").Text(); p.silence != nil {
@@ -116,8 +114,7 @@ func (p permissions) view(ctx context.Context, k *keeper) denied {
 	return p.tryView(ctx, k, begins)
 }
 
-// viewAt returns what the user may not do at some keys of a view. It asks whether the user may call scripts with these
-// keys.
+// viewAt returns what the user may not do at some keys of a view, by a dry run of script calls with these keys.
 func (p permissions) viewAt(ctx context.Context, k *keeper, keys []string) denied {
 	d := p.tryView(ctx, k, keys[0])
 	d.keys = nil
@@ -164,7 +161,7 @@ func (k *keeper) begins() (text string, many bool) {
 	return tail, false
 }
 
-// try asks the server whether the user may run the commands, in one round trip.
+// try asks the server, in one round trip, whether the user may run the commands.
 func (p permissions) try(ctx context.Context, commands [][]any) denied {
 	d := denied{user: p.user, silence: p.silence}
 	pipe := p.sink.rdb.Pipeline()
@@ -196,7 +193,8 @@ func (p permissions) try(ctx context.Context, commands [][]any) denied {
 	return d
 }
 
-// refusal returns the error about what is denied; nil if nothing is denied, or only keys that were made up (guessed).
+// refusal returns the error about what is denied. It returns nil if nothing is, or only keys that were made up for the
+// test (guessed).
 func (d denied) refusal() error {
 	if d.level() != replicator.Fail {
 		return nil
@@ -225,7 +223,6 @@ func (d denied) fix() string {
 	return line
 }
 
-// level returns how bad the denial is.
 func (d denied) level() replicator.Level {
 	switch {
 	case len(d.unknown)+len(d.commands) > 0, len(d.keys) > 0 && !d.guessed:
@@ -236,11 +233,10 @@ func (d denied) level() replicator.Level {
 	return replicator.OK
 }
 
-// mayNotAsk reports whether the user may not ask about permissions.
 func (d denied) mayNotAsk() bool { return redis.HasErrorPrefix(d.silence, "NOPERM") }
 
-// blame finds out which views a failed write lacked permissions for. A script call writes all views of an entity, and
-// the server refuses the call as a whole. If blame can't find out, it returns err.
+// blame finds out which views lacked permissions for a failed write. A script call writes all views of an entity, and
+// the server refuses it as a whole. If blame can't find out, it returns err.
 func (t *Target) blame(ctx context.Context, err error, written []*entity) error {
 	if !errors.Is(err, noPermission) {
 		return err

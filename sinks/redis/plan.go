@@ -9,32 +9,31 @@ import (
 	"replicator/sinks/judge"
 )
 
-// entity is a batch's work on one entity.
+// entity is what a batch does to one entity (the rows of one key).
 type entity struct {
 	key  string // the key of the entity's record
 	text string // the entity's key, as templates show it
 	ops  []int  // indexes of the entity's ops in the batch
 
-	known   bool               // stored is usable: it was read, returned by a script, or assumed
+	known   bool               // stored can be used: it was read, returned by a script, or assumed
 	assumed bool               // stored is a guess: the record was neither read nor returned by a script
 	stored  string             // the record as stored in Redis; "" if there is none
-	blocked map[viewKey]string // by key that can't show the entity: the reason, as the script returned it
+	blocked map[viewKey]string // the keys that can't show the entity, with the script's answer that says so
 	freed   []viewKey          // keys from which foreign values were removed; if any, all contributions are rewritten
 	plan    plan
-	layout  string // the new record's layout (see layout.go), if it is not registered
-	id      string // the id of the new record's registered layout; "": the record has the full form
-	values  string // the new record's values that are not in its layout
+	layout  string // the part of the new record that others share (its layout), if that is not registered
+	id      string // the id of the new record's registered layout; "": the record is stored in full
+	values  string // the new record's values that its layout leaves open
 	next    string // the new record, in its stored form
 }
 
-// viewKey is a key, the view that uses it, and the kind of the view's claims.
+// viewKey is a user's key, the view that writes it, and the kind of what the view puts there.
 type viewKey struct {
 	id   viewID
 	kind byte
 	key  string
 }
 
-// plan is what to do with an entity, as its record and the batch's ops require.
 type plan struct {
 	record  *record // the new record
 	changed bool    // the new record differs from the stored one
@@ -42,17 +41,16 @@ type plan struct {
 	meet    bool // several changes have the same key
 }
 
-// change is the change of one key.
 type change struct {
 	viewKey
-	strict bool // the change adds something: another type at the key is an error
-	stays  bool // what the change would remove stays, because another view shows it: see claimedByOthers
+	strict bool // the change adds something, so another type at the key is an error
+	stays  bool // nothing is removed after all, because another view shows it: see claimedByOthers
 	goes   goes
 	fields int // of a hash: the number of fields to set
 	args   []string
 }
 
-// move is the replacement of a cell's contribution to a view.
+// move replaces a cell's contribution to a view: old by new.
 type move struct {
 	k        *keeper
 	id       viewID // the view's id in the record, which includes the cell's source
@@ -62,7 +60,7 @@ type move struct {
 	former   bool // the old claims come from an earlier definition, or a former view or source
 }
 
-// errNewer means that another process has begun a later generation of the view.
+// errNewer means that another process has begun a later generation of the view: it has forgotten or redefined it.
 var errNewer = errors.New("another replicator has forgotten or redefined the view since this one opened it")
 
 // newerError is errNewer, with the view and the later generation that a record has.
@@ -74,34 +72,33 @@ type newerError struct {
 func (newerError) Error() string { return errNewer.Error() }
 func (newerError) Unwrap() error { return errNewer }
 
-// batch is everything needed to decide what to write for a batch's entities.
+// batch is all that is needed to decide what one call of Target.Apply writes.
 type batch struct {
 	*judge.Batch
 	keepers []*keeper
 	ops     []replicator.Op
-	cluster bool // keys and records are in different slots
-	reclaim bool // the target only removes contributions: see Target.reclaims
+	cluster bool // in a cluster, an entity's keys and its record are in different slots
+	reclaim bool
 
-	registry *registry // the registry by which the batch is decided
-	layouts  *layouts  // the known layouts, for parsing records
-	behind   bool      // the registry on the server is newer than the field registry
-	layout   []byte    // the buffer of Target.lay, for reuse
+	registry     *registry // the layouts and horizons by which the batch is decided
+	layouts      *layouts
+	behind       bool // the server's registry has changed since the field registry was read
+	layoutBuffer []byte
 
 	arena
 	entities []entity
 	list     []*entity
-	known    map[string]*entity // the entities, by the keys of their records
+	byKey    map[string]*entity
 	places   []int
-	moves    []move // the moves of the entity that is being decided
+	moves    []move // the new contributions of cells to views, for the entity that is being decided
 	changer  changer
 	writing  writing
 }
 
-// newBatch begins a batch. It reuses the memory of a released batch, if there is one.
 func (t *Target) newBatch(ops []replicator.Op) *batch {
 	b, ok := t.batches.Get().(*batch)
 	if !ok {
-		b = &batch{Batch: judge.NewBatch(nil), known: map[string]*entity{}, writing: writing{shapes: map[string]int{}}}
+		b = &batch{Batch: judge.NewBatch(nil), byKey: map[string]*entity{}, writing: writing{shapes: map[string]int{}}}
 	}
 	b.Batch.Begin(ops)
 	b.keepers, b.ops, b.cluster = t.keepers, ops, t.sink.cluster
@@ -113,7 +110,7 @@ func (t *Target) newBatch(ops []replicator.Op) *batch {
 
 // release gives back the batch's memory. Nothing of its entities, not even a string, may be used after that.
 func (t *Target) release(b *batch) {
-	clear(b.known)
+	clear(b.byKey)
 	clear(b.entities)
 	clear(b.list)
 	clear(b.moves[:cap(b.moves)])
@@ -132,7 +129,7 @@ func (b *batch) gather() {
 	start := recordKey("")
 	for i := range b.ops {
 		text := b.ops[i].Cell.Key.AppendString(append(b.bytes.take(len(start)+48), start...))
-		if e := b.known[textOf(text)]; e != nil {
+		if e := b.byKey[textOf(text)]; e != nil {
 			e.ops = append(e.ops, i)
 			continue
 		}
@@ -140,12 +137,12 @@ func (b *batch) gather() {
 		b.places[i] = i
 		b.entities = append(b.entities, entity{key: key, text: key[len(start):], ops: b.places[i : i+1 : i+1]})
 		e := &b.entities[len(b.entities)-1]
-		b.known[key] = e
+		b.byKey[key] = e
 		b.list = append(b.list, e)
 	}
 }
 
-// decide plans what the batch does to the entity.
+// decide judges the entity's ops by its record, and plans what to write.
 func (e *entity) decide(b *batch) error {
 	r, err := b.parseRecord(e.stored, e.text, b.layouts)
 	if err != nil {
@@ -171,8 +168,8 @@ func (e *entity) decide(b *batch) error {
 	return err
 }
 
-// knownIn returns what the record says about an op's cell in one view. op and value are indexes: value selects one of
-// the op's values, and so the view.
+// knownIn returns what the record says about an op's cell in the view of one of the op's values. op and value are
+// indexes.
 func (b *batch) knownIn(r *record, op, value int) judge.Known {
 	k := b.keepers[b.ops[op].Values[value].View]
 	known := k.known(r.find(b.ops[op].Cell, k.id))
@@ -180,8 +177,8 @@ func (b *batch) knownIn(r *record, op, value int) judge.Known {
 	return known
 }
 
-// decideValue judges a value, and stores the cell's new state in the record. If the value's contribution must be
-// written, it adds a move to b.moves.
+// decideValue judges a value, and stores the cell's new state in the new record. If keys must change, it adds a move,
+// which replaces the cell's contribution, to b.moves.
 func (e *entity) decideValue(b *batch, i, n int) error {
 	op, value := &b.ops[i], &b.ops[i].Values[n]
 	k, r := b.keepers[value.View], e.plan.record
@@ -224,7 +221,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	same := string(text) == is.claims
 	kept := b.keep(text)
 	if same && next == known.State && !m.rewrite && heir < 0 {
-		return nil // nothing changes
+		return nil
 	}
 	m.rewrite = m.rewrite || k.goes.after() // every change restarts the key's expiry
 	if !same || m.rewrite {
@@ -248,8 +245,8 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	return nil
 }
 
-// fellows returns the states that the record has of the same cell at other sources (see judge.Fellow). records are the
-// parts of the record with these states, in the same order.
+// fellows returns what the record says of the same cell at other sources, such as shards. records are the parts of the
+// record that say so, in the same order.
 func (e *entity) fellows(r *record, c replicator.Cell, k *keeper) (fellows []judge.Fellow, records []*viewRecord) {
 	for i, source := range k.fellows {
 		v := r.find(c, k.ids[i+1])
@@ -275,7 +272,7 @@ func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord, barren
 	switch m.old, err = b.parseClaims(waited.claims); {
 	case err != nil:
 	case barren:
-		m.new = m.old[:1] // the cell stays a dead letter, and no longer waits
+		m.new = m.old[:1] // the cell stays a dead letter, but no longer waits
 	default:
 		m.new, err = b.parseClaims(text)
 	}
@@ -292,7 +289,7 @@ func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord, barren
 	return nil
 }
 
-// block records that a key can't show the entity.
+// block notes that a key can't show the entity. found is the script's answer that says so.
 func (e *entity) block(k viewKey, found string) {
 	if e.blocked == nil {
 		e.blocked = map[viewKey]string{}
@@ -300,8 +297,7 @@ func (e *entity) block(k viewKey, found string) {
 	e.blocked[k] = found
 }
 
-// blocks returns why the claims can't be shown: one of them is at a key that was blocked for the entity (see block). It
-// returns nil if none is.
+// blocks returns an error if the script has found that the key of one of the claims can't show the entity.
 func (e *entity) blocks(k *keeper, claims []claim) error {
 	if len(e.blocked) == 0 {
 		return nil

@@ -12,18 +12,18 @@ import (
 	"replicator/sinks/judge"
 )
 
-// In a cluster, all contributions to a key are stored in a hash in the same slot (the key's posts). So one script can
-// add up the contributions and correct the sums of the key, at one moment and without an audit. isPosted and posts.go
-// compare the contributions with the records. The script blocks the node while it reads all contributions to one key.
+// In a cluster, what each entity contributes to a key is stored in a hash in the same slot (the key's posts). So one
+// script can add up the contributions, and correct the key's sums, at one moment. The script blocks the node while it
+// reads them.
 
 //go:embed posted.lua
 var postedSource string
 
-// postKey returns the key of the posts: the hash of what each entity contributes to a key.
+// postKey returns the key of the hash that has what each entity contributes to a user's key (its posts), in a cluster.
 func postKey(key string) string { return postPrefix + sameSlot(key) }
 
-// comparePosted compares the sums at some keys with the contributions to these keys. It returns the wrong sums, and
-// corrects them if mend is set.
+// comparePosted compares the sums of some keys with the contributions that are stored beside the keys. It returns the
+// wrong sums, and corrects them if mend is set.
 func (t *Target) comparePosted(ctx context.Context, kind byte, keys []string, mend bool) ([]replicator.Stray, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -52,7 +52,7 @@ func (t *Target) comparePosted(ctx context.Context, kind byte, keys []string, me
 	return slices.DeleteFunc(wrong, func(s replicator.Stray) bool { return s.Kind == "" }), nil
 }
 
-// strayPosted finds sums that are stored beside those keys of a view to which no entity contributes.
+// strayPosted finds sums that are stored beside keys of the view to which no entity contributes.
 func (t *Target) strayPosted(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -81,7 +81,7 @@ func (t *Target) strayPosted(
 	return strays, next, classify(err, doing)
 }
 
-// unposted returns the keys that have no posts (contributions, as stored beside keys). No entity contributes to them.
+// unposted returns the keys to which no entity contributes: they have no posts (contributions stored beside a key).
 func (t *Target) unposted(ctx context.Context, keys []string) ([]string, error) {
 	cmds, err := t.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, key := range keys {
@@ -101,7 +101,6 @@ func (t *Target) unposted(ctx context.Context, keys []string) ([]string, error) 
 	return without, nil
 }
 
-// tidyPosted corrects the sums at the keys in list, and returns how many were wrong.
 func (t *Target) tidyPosted(ctx context.Context, view int, list []sumAt) (mended int, err error) {
 	var keys []string
 	for _, at := range list {
@@ -113,9 +112,8 @@ func (t *Target) tidyPosted(ctx context.Context, view int, list []sumAt) (mended
 	return len(wrong), err
 }
 
-// mendPosted repairs the sink's own keys beside the keys with pending changes. It recomputes sums from the stored
-// contributions. If another program has overwritten the contributions, it removes what is there, and counts that as an
-// eviction.
+// mendPosted repairs the sums beside keys with pending changes: it adds up the contributions that are stored there,
+// too. If another program has overwritten the contributions, it deletes them, and counts that as an eviction.
 func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool, err error) {
 	for _, e := range written {
 		for i := range e.plan.record.pending {
@@ -140,13 +138,13 @@ func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool
 	return mended, nil
 }
 
-// isPosted queues a query that tells whether the entity's contribution to a key is also stored beside the key (a post).
-// It does so only for kinds that have sums or claims beside the key.
+// isPosted queues the query whether the entity's contribution is also stored beside the key, for kinds with sums or
+// counts.
 func (c *comparison) isPosted(ctx context.Context, p redis.Pipeliner, s *spot) {
 	if counts(c.k.kind) {
 		s.posted = p.HExists(ctx, postKey(s.claim.key), string(c.k.shows)+recordKey(c.text))
 	}
 }
 
-// lacksPost reports whether isPosted has asked for the entity's contribution beside the key, and there is none.
+// lacksPost reports whether isPosted has queried the contribution that is stored beside the key, and there was none.
 func (s *spot) lacksPost() bool { return s.posted != nil && !s.posted.Val() }

@@ -12,25 +12,23 @@ import (
 	"replicator"
 )
 
-// In a cluster, a single node may fall back to an earlier state: a replica that lacked the last writes took over, or
-// the node came back empty. An entity's record on one node and its contributions on another then disagree. A fill
-// restores what the records say, because it writes everything again. But a contribution that no record mentions any
-// more would remain, because a record has only its entity's last contributions. So after a fill, the sink reads the
-// posts of all keys, and removes those that contradict the records (recall). A verification finds them, too.
+// In a cluster, a single node may fall back to an earlier state, as after a failover. Contributions that are stored on
+// other nodes, beside keys, then disagree with its records. A fill writes again what the records say. After it, recall
+// removes the contributions that no record mentions any more.
 
-// post is one entity's stored contribution to a key of a view, in a cluster.
+// post is what an entity contributes to one key of a view, as stored beside the key in a cluster.
 type post struct {
 	entity   entity
 	pending  pending // the change that removes the contribution
 	revision uint64  // the revision of the entity's record when the contribution was written
-	held     string  // the stored form of the post
+	stored   string
 }
 
-// who returns the post's field in the hash of posts, which identifies the view and the entity.
+// who returns the post's field in the hash that has all posts (contributions) of a key. It identifies the view and the
+// entity.
 func (p *post) who() string { return string(p.pending.id) + p.entity.key }
 
-// recall removes, in a cluster, the posts (contributions, as stored beside keys) of the target's views that are no
-// longer in any record.
+// recall removes, in a cluster, stored contributions to the target's views that no record mentions any more.
 func (t *Target) recall(ctx context.Context) error {
 	if !t.sink.cluster {
 		return nil
@@ -52,8 +50,8 @@ func (t *Target) recall(ctx context.Context) error {
 	}
 }
 
-// eachPost reads a hash of posts, each of which is an entity's contribution to one key of a view. It calls do with the
-// posts of the target's views, a page at a time.
+// eachPost reads a hash with entities' contributions to one key. It calls do with those to the target's views, a page
+// at a time.
 func (t *Target) eachPost(ctx context.Context, key string, do func([]post) error) error {
 	for cursor := uint64(0); ; {
 		var fields []string
@@ -70,8 +68,8 @@ func (t *Target) eachPost(ctx context.Context, key string, do func([]post) error
 	}
 }
 
-// strayPosts finds, in a cluster, a view's posts (contributions, as stored beside keys) that are no longer in any
-// record. It also finds wrong sums.
+// strayPosts finds, in a cluster, stored contributions to a view that no record mentions any more. It also finds wrong
+// sums.
 func (t *Target) strayPosts(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -100,7 +98,7 @@ func (t *Target) strayPosts(
 				if err != nil {
 					return err
 				}
-				if held == p.held { // the post has not changed since it was read
+				if held == p.stored { // the contribution has not changed since it was read
 					strays = append(strays, p.stray())
 				}
 			}
@@ -114,14 +112,13 @@ func (t *Target) strayPosts(
 	return append(strays, wrong...), next, classify(err, doing)
 }
 
-// stray returns the post (an entity's contribution, as stored beside a key) as an orphan. Its location, At, makes Tidy
-// call removePost.
+// stray returns the post (a stored contribution) as an orphan. The entity in At makes Tidy call removePost.
 func (p *post) stray() replicator.Stray {
 	at := placeOf(p.pending.key, "", p.entity.text)
 	return replicator.Stray{Name: p.pending.key + " " + p.entity.text, At: at, Kind: replicator.Extra}
 }
 
-// removePost removes an entity's contribution to a key of a view, if the entity's record doesn't have the contribution.
+// removePost removes an entity's stored contribution to a key of a view, if the entity's record doesn't mention it.
 func (t *Target) removePost(ctx context.Context, view int, key, text string) (removed bool, err error) {
 	who := string(t.keepers[view].shows) + recordKey(text)
 	held, err := t.sink.rdb.HGet(ctx, postPrefix+sameSlot(key), who).Result()
@@ -138,11 +135,11 @@ func (t *Target) removePost(ctx context.Context, view int, key, text string) (re
 	return true, t.recallPosts(ctx, posts)
 }
 
-// postedAt returns the user's key to which a hash of posts belongs. It is the inverse of postKey.
+// postedAt returns the user's key, given the key of the hash with the contributions to it. It is the inverse of
+// postKey.
 func postedAt(posts string) string { return besideOf(posts, postPrefix) }
 
-// besideOf returns the user's key that belongs to one of the sink's own keys (own). prefix is the prefix of the own
-// key.
+// besideOf returns the user's key that one of the sink's own keys belongs to. prefix is the beginning of the own key.
 func besideOf(own, prefix string) string {
 	tag, key, _ := strings.Cut(strings.TrimPrefix(own, prefix+"{"), "}")
 	if key == "" {
@@ -151,8 +148,8 @@ func besideOf(own, prefix string) string {
 	return key[1:]
 }
 
-// posts returns the posts of the target's views at a key, given fields of the key's hash of posts, each followed by its
-// value.
+// posts decodes fields, each followed by its value, of the hash with all contributions to a key. It returns those to
+// the target's views.
 func (t *Target) posts(key string, fields []string) (list []post) {
 	begin := recordKey("")
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -166,7 +163,7 @@ func (t *Target) posts(key string, fields []string) (list []post) {
 		if at < 0 || !ours {
 			continue
 		}
-		p := post{entity: entity{key: record, text: text}, held: held}
+		p := post{entity: entity{key: record, text: text}, stored: held}
 		if _, err := fmt.Sscanf(held[:revisionDigits], "%d", &p.revision); err != nil {
 			continue
 		}
@@ -176,10 +173,9 @@ func (t *Target) posts(key string, fields []string) (list []post) {
 	return list
 }
 
-// revisionDigits is the number of digits of a revision in posts. The scripts compare revisions as texts.
+// revisionDigits is the number of digits of every stored revision. The scripts compare revisions as texts.
 const revisionDigits = 20
 
-// takenBack returns the change that removes an entity's contribution to a key.
 func (k *keeper) takenBack(key, text string) pending {
 	p := pending{viewKey: viewKey{k.shows, k.kind, key}}
 	switch p.kind {
@@ -191,9 +187,8 @@ func (k *keeper) takenBack(key, text string) pending {
 	return p
 }
 
-// withoutRecord returns those posts (contributions, as stored beside keys) that the entity's record doesn't have. It
-// raises each post's revision to that of the record, at which the post can be removed. A contribution that is written
-// meanwhile has a still higher revision, and stays.
+// withoutRecord returns those posts (stored contributions) that the entity's record doesn't mention. It raises their
+// revisions to the record's: the script removes a post only if it is not of a later revision, written meanwhile.
 func (t *Target) withoutRecord(ctx context.Context, posts []post) (without []post, err error) {
 	if len(posts) == 0 {
 		return nil, nil
@@ -219,7 +214,6 @@ func (t *Target) withoutRecord(ctx context.Context, posts []post) (without []pos
 	return without, nil
 }
 
-// recallPosts removes those posts (contributions, as stored beside keys) that the entity's record doesn't have.
 func (t *Target) recallPosts(ctx context.Context, posts []post) error {
 	posts, err := t.withoutRecord(ctx, posts)
 	if err != nil || len(posts) == 0 {
@@ -244,7 +238,7 @@ func (r *record) has(k viewKey) (bool, error) {
 		return true, nil
 	}
 	for i := range r.cells {
-		for _, v := range r.cells[i].views { // of all sources
+		for _, v := range r.cells[i].views { // the cell's views at all sources
 			claims, err := parseClaims(v.claims)
 			if err != nil {
 				return false, err

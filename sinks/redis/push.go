@@ -12,15 +12,12 @@ import (
 // In a cluster, an entity's record and the keys that it contributes to are in different slots, and no script reaches
 // both. So a change takes several steps. Any process may repeat each of them:
 //
-//  1. The record is replaced, if it is unchanged since the decision. It then has the entity's new contributions, a new
-//     revision, and a list of pending keys, which may not show the contributions yet.
-//  2. Each pending key is set to what the record says, first where something is added, then where something is
-//     removed. So a reader may briefly find an entity twice, but never misses it. The last contribution and its
-//     revision are stored beside the key, so that a delayed command does nothing once a later one has arrived.
+//  1. The record is replaced, if it is unchanged. It lists the keys that may not show its contributions yet (pending).
+//  2. Each pending key is set to what the record says. The record's revision is stored beside the key, so that a
+//     delayed command does nothing once a later one has arrived.
 //  3. The record is replaced again, without pending keys.
 //
-// If the process ends in between, the record keeps its pending keys. The op was not acknowledged, so it or a later op
-// of the entity comes again. Any process that reads a record with pending keys completes them, even if its op is stale.
+// If the process ends in between, any process that later reads the record for an op completes the pending keys.
 
 //go:embed swap.lua
 var swapSource string
@@ -31,7 +28,7 @@ var pushSource string
 const gonePrefix = prefix + "gone:" // in a cluster: the revision at which a contribution was removed
 
 // addPending adds the changed keys to the pending ones, and raises the revision. The revision is made of the time, so
-// it is above every earlier one even if the record was lost.
+// that it is above every earlier one even if the record was lost.
 func (r *record) addPending(changes []change) {
 	r.revision = max(r.revision+1, uint64(time.Now().UnixMicro()))
 	for _, ch := range changes {
@@ -56,7 +53,6 @@ func (p *pending) empty() bool {
 	return len(p.args) == 0
 }
 
-// writeInCluster does in a cluster what write does on one server.
 func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity) (again map[*entity]bool, err error) {
 	again = map[*entity]bool{}
 	var decided []*entity
@@ -74,7 +70,7 @@ func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity)
 	}
 	done := func(pending) bool { return true }
 	err = s.pushAll(ctx, b, entities, func(p *pending) bool { return !own(p) }, again)
-	if errors.Is(err, noPermission) { // at another target's key: the change stays pending, and that target fails
+	if errors.Is(err, noPermission) { // another target's key: its change stays pending, and that target will fail
 		done, err = func(p pending) bool { return own(&p) }, nil
 	}
 	if err != nil {
@@ -90,7 +86,6 @@ func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity)
 	return again, s.swapRecords(ctx, b, finished, again)
 }
 
-// keeps reports whether a view is one of the batch's.
 func (b *batch) keeps(id viewID) bool {
 	return slices.ContainsFunc(b.keepers, func(k *keeper) bool { return k.shows == id })
 }
@@ -101,8 +96,8 @@ func (e *entity) again(again map[*entity]bool) {
 	again[e] = true
 }
 
-// swapRecords writes the entities' new records. If a record has changed since the decision, swapRecords adds the entity
-// to the set `again`.
+// swapRecords writes the entities' new records. It adds an entity to `again` if its record has changed since the
+// decision.
 func (s *Sink) swapRecords(ctx context.Context, b *batch, entities []*entity, again map[*entity]bool) error {
 	if len(entities) == 0 {
 		return nil
@@ -130,8 +125,8 @@ func (s *Sink) swapRecords(ctx context.Context, b *batch, entities []*entity, ag
 	return nil
 }
 
-// pushAll makes those pending changes of keys for which the function `some` returns true. First come the changes that
-// add something, then those that remove all that the entity contributes to the key.
+// pushAll makes the pending changes for which `some` returns true. Those that add something come first. So a reader may
+// briefly find an entity twice, but never misses it.
 func (s *Sink) pushAll(
 	ctx context.Context, b *batch, entities []*entity, some func(*pending) bool, again map[*entity]bool,
 ) error {

@@ -10,15 +10,15 @@ import (
 	"replicator/sinks/judge"
 )
 
-// A record is what the sink remembers of one entity: for each of its cells and each view, the state and the cell's last
-// contribution. It is one string in Redis:
+// A record is what the sink stores of one entity (the rows of one key): for each of its cells and each view, the state
+// and the last contribution. It is one string in Redis:
 //
 //	8 bytes    nonce: a new one each time the record is written, so that a script can tell whether the record has
 //	           changed since a decision
 //	1 byte     fullFormat; or compactFormat, and then the rest has another form: see layout.go
 //	uvarint    revision; see push.go
 //	cells      their number, and each: table, column, key, the number of views, and each of these:
-//	    id of the view (6 bytes), generation, state (version + 1, order, as-of), claims
+//	    id of the view (6 bytes), generation, state (version + 1, order, as-of), claims (contributions)
 //	pending    the number of changes that may not have reached their keys yet, and each: see pending; if kind has
 //	           hasGoes, the key is followed by the milliseconds until it expires, plus 1
 //
@@ -40,9 +40,9 @@ type cellRecord struct {
 	views []viewRecord
 }
 
-// viewRecord is the known state of a cell in a view. The claims are what the view's keys show now, whichever generation
-// wrote them. The state counts only in the generation that wrote it: a view that was forgotten or redefined begins a
-// new one.
+// viewRecord is what the sink knows of a cell in a view. The claims are what the view's keys show now, even if an
+// earlier definition of the view made them. The state counts only in the generation that wrote it: a view that is
+// redefined begins a new one.
 type viewRecord struct {
 	id         viewID
 	generation uint64
@@ -50,21 +50,20 @@ type viewRecord struct {
 	claims     string // what the cell contributes (see claim), as encoded by appendClaims
 }
 
-// dead reports whether the cell is a dead letter in the view: its first claim then says so.
 func (v *viewRecord) dead() bool { return v.claims != "" && v.claims[0] == kindDead }
 
 // contributes reports whether the view's keys show something of the cell.
 func (v *viewRecord) contributes() bool { return v.claims != "" && !v.dead() }
 
-// pending is a change of one key. It is written to the record before the key. It exists only in a cluster, where the
-// key and the record are in different slots.
+// pending is a change of one key, listed in the record until the key has been changed. It exists only in a cluster,
+// where no script reaches both the record and the key.
 type pending struct {
 	viewKey
 	goes goes
 	args []string // the arguments of the change, as the scripts take them
 }
 
-// hasGoes is set in the kind of a pending change that sets or removes the key's expiry.
+// hasGoes is a flag in the stored kind of a pending change that sets or removes the key's expiry.
 const hasGoes = 0x80
 
 var errDamaged = errors.New("its record is damaged: delete it, and then `replicator verify --repair`")
@@ -131,7 +130,7 @@ func (a *arena) parseFull(r *record, in *wire.Reader) bool {
 	return !in.Bad() && !in.More()
 }
 
-// append appends the full form, without the nonce.
+// append appends the record's full form, without the nonce.
 func (r *record) append(b []byte) []byte {
 	b = append(b, fullFormat)
 	b = binary.AppendUvarint(b, r.revision)
@@ -163,7 +162,7 @@ func (r *record) append(b []byte) []byte {
 	return b
 }
 
-// find returns the state of a cell in a view; nil if there is none.
+// find returns what the record has of a cell in a view; nil if there is nothing.
 func (r *record) find(c replicator.Cell, id viewID) *viewRecord {
 	if cell := r.cell(c); cell != nil {
 		return cell.view(id)

@@ -18,20 +18,20 @@ import (
 // concurrent use.
 type Sink struct {
 	name    string
-	user    string // the user in the configuration
+	user    string
 	cluster bool
-	tags    []string // in a cluster: the hash tags that spread the marks' copies over the slots
+	tags    []string // in a cluster: hash tags that spread the copies of a view's mark over the slots
 	log     *slog.Logger
 	rdb     redis.UniversalClient
 	links   *links
-	names   config.Names  // nil: orphans are not searched for
-	sources judge.Sources // sources that feed the sink, if entities may move between them
+	names   config.Names  // tells which keys a view can make; nil: orphans are not searched for
+	sources judge.Sources // sources (such as shards) that feed the sink, if rows may move between them
 	feeds   func(source string) bool
 	layouts layouts
 
 	apply, swapMarks, swapRecord, push, posted, sums, forgetGone script
 
-	sumBytes int64 // the approximate memory for sums that are compared at once
+	sumBytes int64 // about how many bytes the sums that are compared at once may take
 }
 
 var _ replicator.Sink = (*Sink)(nil)
@@ -127,7 +127,6 @@ func (s *Sink) get(ctx context.Context, keys []string) ([]string, error) {
 	return cmd.Val(), nil
 }
 
-// getEach is get with a command for each key.
 func (s *Sink) getEach(ctx context.Context, keys []string) ([]string, error) {
 	cmds, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, key := range keys {

@@ -13,35 +13,32 @@ import (
 	"replicator"
 )
 
-// The registry is one of the sink's own keys, a hash on one server. It holds the horizons (forget.go), the layouts of
-// records (layout.go), and a version that changes with every other field. A batch is decided and written by the
-// registry that the target read last. The script that writes the batch does nothing if the version has changed. So no
-// horizon rises unnoticed between decision and write, and no record is written with a layout that the server has lost.
-// A cluster has no registry, because the registry and the records would be on different nodes.
+// The registry is a hash among the sink's own keys. It has the layouts of records (layout.go), the horizons of deleted
+// cells (forget.go), and a version that changes with every other field. A script writes a batch only if the version is
+// still the one that the batch was decided by. A cluster has no registry, because records are on different nodes.
 
 const (
 	registryKey = prefix + "registry"
 
-	// registryVersion is the field of the version. No other field has that name.
+	// registryVersion is the name of the version's field.
 	registryVersion = "version"
 
-	// layoutField is what the names of the layouts' fields begin with. The id follows, in hexadecimal digits.
+	// layoutField begins the name of a layout's field. The layout's id follows, in hexadecimal digits.
 	layoutField = "layout:"
 
-	// layoutBytes is how much all layouts of a registry may take. Beyond it, records with other layouts have the full
-	// form. A layout of a view takes 100 to 300 bytes.
+	// layoutBytes is how much all layouts of a registry may take. Beyond it, records with other layouts are stored in
+	// full. A layout takes 100 to 300 bytes.
 	layoutBytes = 4 << 20
 )
 
-// registry is the registry as read from the server. A registry value never changes.
+// registry is the key replicator:registry as it was read from the server. A value of this type never changes.
 type registry struct {
-	version string            // "": the server has no registry yet
-	fields  map[string]string // all fields of the hash
-	ids     map[string]string // by layout: its id
-	bytes   int               // the size of all layouts together
+	version    string // changes with every other field; "": the server has no registry yet
+	fields     map[string]string
+	ids        map[string]string // by layout: its id
+	layoutSize int
 }
 
-// newRegistry makes a registry from its stored fields.
 func newRegistry(fields map[string]string) *registry {
 	g := &registry{version: fields[registryVersion], fields: fields, ids: map[string]string{}}
 	for name, value := range fields {
@@ -50,14 +47,13 @@ func newRegistry(fields map[string]string) *registry {
 			// by it.
 			if id, err := hex.DecodeString(digits); err == nil && layoutID(value) == string(id) {
 				g.ids[value] = string(id)
-				g.bytes += len(value)
+				g.layoutSize += len(value)
 			}
 		}
 	}
 	return g
 }
 
-// id returns the id of a layout; "" if the layout is not registered. g may be nil.
 func (g *registry) id(layout string) string {
 	if g == nil {
 		return ""
@@ -65,7 +61,6 @@ func (g *registry) id(layout string) string {
 	return g.ids[layout]
 }
 
-// number returns the version of the registry. g may be nil.
 func (g *registry) number() string {
 	if g == nil {
 		return ""
@@ -88,8 +83,8 @@ func (s *Sink) readRegistry(ctx context.Context) (*registry, error) {
 	return g, nil
 }
 
-// learn reads the registry, and puts back the layouts that it lacks, as after a failover to a replica that lagged
-// behind.
+// learn reads the registry, and puts back layouts that this process knows and the server has lost, as after a failover
+// to a replica that lagged behind.
 func (t *Target) learn(ctx context.Context) error {
 	g, err := t.sink.readRegistry(ctx)
 	if err != nil {
@@ -102,22 +97,22 @@ func (t *Target) learn(ctx context.Context) error {
 	return nil
 }
 
-// keepRegistry makes the target use a registry. A target that only removes contributions uses the registry without
-// horizons (log positions below which deleted cells may be forgotten), because its ops have no real log position.
+// keepRegistry makes the target use a registry. A target that only removes contributions ignores the horizons (log
+// positions below which states are removed), because its ops have no real log position.
 func (t *Target) keepRegistry(g *registry) {
 	if t.reclaims {
-		g = &registry{version: g.version, ids: g.ids, bytes: g.bytes}
+		g = &registry{version: g.version, ids: g.ids, layoutSize: g.layoutSize}
 	}
 	t.registry.Store(g)
 }
 
 // registerLayouts adds layouts to the stored registry, and returns the registry with them. If another process has
-// changed the stored one since g was read, nothing is added, and the records have the full form this time.
+// changed the stored one since g was read, nothing is added.
 func (s *Sink) registerLayouts(
 	ctx context.Context, g *registry, layouts []string,
 ) (_ *registry, added bool, err error) {
 	var fields []string
-	bytes := g.bytes
+	bytes := g.layoutSize
 	for _, layout := range layouts {
 		name := layoutField + hex.EncodeToString([]byte(layoutID(layout)))
 		if _, taken := g.fields[name]; taken || bytes+len(layout) > layoutBytes {
@@ -174,8 +169,8 @@ func (s *Sink) changeRegistry(ctx context.Context, g *registry, fields []string)
 	return version, answer[0] == int64(1), nil
 }
 
-// parse parses an entity's record. If its layout is unknown, another process may have registered it, so parse reads the
-// registry.
+// parse parses an entity's record. If it doesn't know the record's layout, it reads the registry, because another
+// process may have added the layout.
 func (s *Sink) parse(ctx context.Context, a *arena, stored, entity string) (*record, error) {
 	r, err := a.parseRecord(stored, entity, &s.layouts)
 	if err != errNoLayout {
@@ -187,19 +182,19 @@ func (s *Sink) parse(ctx context.Context, a *arena, stored, entity string) (*rec
 	return a.parseRecord(stored, entity, &s.layouts)
 }
 
-// proposals remembers layouts that a target's records need, and that its registry lacks. It is safe for concurrent use.
+// proposals remembers layouts that records need, and that are not registered. It is safe for concurrent use.
 type proposals struct {
-	mu   sync.Mutex
-	seen map[string]bool
-	next time.Time // when the next layouts may be registered
+	mu        sync.Mutex
+	seen      map[string]bool
+	notBefore time.Time
 }
 
 // maxProposals is about the greatest number of layouts that are remembered.
 const maxProposals = 1000
 
-// met remembers the unregistered layouts that a batch's records need. It returns those that an earlier batch needed,
-// too: they are to be registered. Each change of the registry forces other batches to be decided again. So met returns
-// layouts at most once a second, or ten times in a row after a pause.
+// met remembers unregistered layouts, and returns those that an earlier batch needed, too: they are to be registered.
+// Each change of the registry makes other batches decide again. So met returns layouts at most once a second, or ten
+// times in a row after a pause.
 func (p *proposals) met(layouts []string, now time.Time) (twice []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,12 +211,12 @@ func (p *proposals) met(layouts []string, now time.Time) (twice []string) {
 			p.seen[strings.Clone(layout)] = true
 		}
 	}
-	if len(twice) == 0 || now.Before(p.next) {
+	if len(twice) == 0 || now.Before(p.notBefore) {
 		return nil
 	}
-	if earliest := now.Add(-10 * time.Second); p.next.Before(earliest) {
-		p.next = earliest
+	if earliest := now.Add(-10 * time.Second); p.notBefore.Before(earliest) {
+		p.notBefore = earliest
 	}
-	p.next = p.next.Add(time.Second)
+	p.notBefore = p.notBefore.Add(time.Second)
 	return twice
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// script is a Lua script, and the name by which a server knows it.
+// script is a Lua script, and the SHA-1 by which a server knows it.
 type script struct{ source, sha string }
 
 func newScript(source string) script {
@@ -16,11 +16,10 @@ func newScript(source string) script {
 	return script{source, hex.EncodeToString(sum[:])}
 }
 
-// call is one call of a script in the form of a command: EVALSHA, the script's name, the number of keys, the keys, and
-// the arguments. The method command fills in the first two.
+// call is one call of a script as a command: EVALSHA, the SHA-1, the number of keys, the keys, the arguments. The
+// method command fills in the first two.
 type call []any
 
-// newCall makes a call.
 func newCall(keys []string, args ...any) call {
 	c := make(call, 3, 3+len(keys)+len(args))
 	c[2] = len(keys)
@@ -30,7 +29,7 @@ func newCall(keys []string, args ...any) call {
 	return append(c, args...)
 }
 
-// command returns the call as a command: EVALSHA with the script's name, or EVAL with its source.
+// command returns the call as a command: EVALSHA with the script's SHA-1, or EVAL with its source.
 func (c call) command(ctx context.Context, name string, script any) *redis.Cmd {
 	c[0], c[1] = name, script
 	cmd := redis.NewCmd(ctx, c...)

@@ -199,7 +199,6 @@ func openSink(o config.Opening) (replicator.Sink, error) {
 	return New(c)
 }
 
-// storedAs returns the Redis type of a view's keys.
 func storedAs(v *replicator.View) string {
 	switch {
 	case v.Kind == "hash":

@@ -28,7 +28,6 @@ func tagOf(key string) string {
 	return key
 }
 
-// slots is the number of slots in a cluster.
 const slots = 16384
 
 func slotOf(key string) uint16 { return crc16(tagOf(key)) % slots }
@@ -57,8 +56,8 @@ func slotTag(slot uint16) string {
 	}
 }
 
-// markTags returns the hash tags that spread the copies of a mark over the slots. Finding them takes some 100,000
-// hashes.
+// markTags returns the hash tags that spread the copies of a view's mark over the slots. Finding them takes some
+// 100,000 hashes, so it is done once.
 var markTags = sync.OnceValue(func() []string { return spreadTags(copies) })
 
 // spreadTags returns n texts that hash to slots at equal distances.

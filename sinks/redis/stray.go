@@ -15,20 +15,19 @@ import (
 
 var _ replicator.Tidier = (*Target)(nil)
 
-// Unclaimed implements replicator.Tidier. It finds nothing, because a key doesn't say which cell it belongs to. The
-// entries that the sink itself wrote are in the records, even if the view has changed since: Outdated finds them.
+// Unclaimed implements replicator.Tidier. It finds nothing, because a key doesn't say which cell it belongs to. Entries
+// that the sink wrote are in the records, where Outdated finds them.
 func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", nil
 }
 
-// candidate is one item that a key shows, and that may be an orphan.
+// candidate is one item that a key shows, and that may be an orphan: no cell contributes it.
 type candidate struct {
 	key      string
 	member   string   // the member, in a set or a ranking
 	entities []string // in a hash, a JSON object or a set of keys: the entities that could have put the item there
 }
 
-// search looks for orphans in one view.
 type search struct {
 	sink *Sink
 	k    *keeper
@@ -73,16 +72,15 @@ func (t *Target) Strays(
 	return strays, next, err
 }
 
-// The prefixes of the cursors at which a search continues. On one server, the sums come before the keys, because a key
-// without its sum would count as an orphan. In a cluster, the keys come first, then the posts (contributions as stored
-// beside the keys), and then sums without contributions.
+// These begin a cursor, and say what the search for orphans goes through next. On one server, the sums come before the
+// keys, because a key without its sum would count as an orphan. In a cluster, the keys come first, then the
+// contributions that are stored beside them, and then sums without contributions.
 const (
 	inKeys  = "keys "
 	inPosts = "posts "
 	inSums  = "sums "
 )
 
-// strayKeys finds orphans among the keys that the view's template can make.
 func (t *Target) strayKeys(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -119,7 +117,7 @@ func (s *search) at(ctx context.Context, c candidate) (strays []replicator.Stray
 	switch s.k.kind {
 	case kindSet, kindMembers:
 	case kindRanking:
-		read, step = s.sink.rdb.ZScan, 2 // members and scores
+		read, step = s.sink.rdb.ZScan, 2 // each member is followed by its score
 	default:
 		return s.among(ctx, []candidate{c})
 	}
@@ -143,8 +141,8 @@ func (s *search) at(ctx context.Context, c candidate) (strays []replicator.Stray
 	}
 }
 
-// member sets the entities of a candidate that is a member of a key. In a set of entities' keys, the only entity is the
-// member itself. For other kinds, member sets none.
+// member sets the entities that may have put a candidate into a key as a member. In a set of entities' keys, that is
+// the member itself. For other kinds, it sets none.
 func (s *search) member(c candidate) candidate {
 	if s.k.kind == kindSet {
 		c.entities = []string{c.member}
@@ -152,8 +150,8 @@ func (s *search) member(c candidate) candidate {
 	return c
 }
 
-// among returns the candidates that are orphans. It examines all of them together, and then each apparent orphan again,
-// alone and at one moment.
+// among returns the candidates that are orphans. It queries all of them together, and then each apparent orphan again,
+// in a transaction.
 func (s *search) among(ctx context.Context, candidates []candidate) (strays []replicator.Stray, err error) {
 	probes := make([]probe, len(candidates))
 	_, err = s.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -189,8 +187,8 @@ type transactional interface {
 	TxPipelined(ctx context.Context, fn func(redis.Pipeliner) error) ([]redis.Cmder, error)
 }
 
-// isStray reports whether a candidate is an orphan. It asks in one transaction, because scripts change contents and
-// claims together.
+// isStray reports whether a candidate is an orphan. It asks in one transaction, because scripts change a key together
+// with what the sink stores about it.
 func (s *search) isStray(ctx context.Context, client transactional, c candidate) (bool, error) {
 	var found probe
 	_, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
@@ -203,8 +201,8 @@ func (s *search) isStray(ctx context.Context, client transactional, c candidate)
 	return found.stray(ctx, s.sink)
 }
 
-// claimKeys returns the sink's keys that tell whether a cell claims a candidate. In a cluster, they are in the
-// candidate's slot.
+// claimKeys returns the sink's own keys that tell whether a cell contributes the candidate. In a cluster, they are in
+// the candidate's slot.
 func (s *search) claimKeys(c candidate) []string {
 	if other := beside(s.k.kind, c.key); other != "" {
 		return []string{other}
@@ -219,13 +217,13 @@ func (s *search) claimKeys(c candidate) []string {
 	return records
 }
 
-// probe holds the queries about a candidate: whether it exists, and whether some cell claims it.
+// probe holds the queries about a candidate: whether it exists (held), and whether a cell contributes it (claimed).
 type probe struct {
 	key     string
 	kind    byte
 	held    redis.Cmder
-	claimed []redis.Cmder // queries that tell whether a cell claims the candidate; for some kinds, they read records
-	records []string      // if the queries in claimed read records: the records' keys, in the same order
+	claimed []redis.Cmder // queries that tell whether a cell contributes the candidate; for some kinds, they read records
+	records []string      // the keys of the records that claimed reads, in the same order; nil: it reads none
 }
 
 func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe {
@@ -258,10 +256,9 @@ func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe 
 	return found
 }
 
-// stray reports whether the candidate is an orphan, according to the answers.
 func (p *probe) stray(ctx context.Context, s *Sink) (bool, error) {
 	for i, cmd := range p.claimed {
-		// The pipeline returned only its first error, which may be that another record does not exist.
+		// Each command has its own error: the pipeline returned only the first one, which may be a missing record.
 		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
 			return false, err
 		}
@@ -292,13 +289,12 @@ func (p *probe) stray(ctx context.Context, s *Sink) (bool, error) {
 	case *redis.IntCmd:
 		return cmd.Val() > 0, nil
 	}
-	return p.held.Err() == nil, nil // the query of a score fails if the member does not exist
+	return p.held.Err() == nil, nil // ZSCORE fails if the member does not exist
 }
 
 func anyView(viewID) bool { return true }
 
-// claimsKey reports whether some cell of the entity contributes to the key, through a view for which the function `by`
-// returns true.
+// claimsKey reports whether a cell of the entity contributes to the key, through a view for which `by` returns true.
 func (r *record) claimsKey(kind byte, key string, by func(viewID) bool) (bool, error) {
 	for _, c := range r.cells {
 		for _, v := range c.views {
@@ -354,8 +350,8 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 	return removed + mended, classify(err, "putting the sums right")
 }
 
-// placeOf encodes where an orphan is, for Tidy. The parts are the key; the member, or ""; the entity, if the orphan is
-// its contribution as stored beside the key (a post), or ""; and ofSum, if a sum is wrong.
+// placeOf encodes where an orphan is, for Tidy: the key; the member, or ""; the entity, if its contribution stored
+// beside the key is the orphan, or ""; and ofSum, if a sum is wrong. The last parts may be left out.
 func placeOf(parts ...string) string {
 	var at []byte
 	for _, part := range parts {
@@ -366,7 +362,7 @@ func placeOf(parts ...string) string {
 
 const ofSum = "sum"
 
-// remove removes a candidate if it is an orphan, unless another client changes the candidate or its claims meanwhile.
+// remove removes a candidate if it is an orphan, unless another client changes the keys that tell so meanwhile.
 func (s *search) remove(ctx context.Context, c candidate) (removed bool, err error) {
 	work := func(tx *redis.Tx) error {
 		if removed, err = s.isStray(ctx, tx, c); err != nil || !removed {

@@ -20,21 +20,18 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Beside each key, the sink stores a sum, if the view is a counter or a ranking, or an index in which several entities
-// may claim the same value. Each change adds to it. If Redis evicts a sum, or a record that contributed to it, the sum
-// is wrong until it is recomputed. So a verification or a rebuild adds up all records and compares the result with the
-// sums. Before that, it compares the records with the source.
+// Beside each key of a counter or a ranking, and of an index in which several entities may have the same value, the
+// sink stores a sum. If Redis evicts a sum, or a record that contributed to it, the sum stays wrong until a
+// verification or a rebuild adds up all records.
 //
-// Records change while they are read, so the sums that the method doubtful returns may be right. The method audit
-// computes the sums as of one moment: from then on, the script that applies changes keeps the former contents of each
-// record when it first replaces it. If a sum lacked an amount at that moment, it lacks the same amount until it is
-// corrected, whatever is added meanwhile.
+// Records change while they are read, so a difference may be no error. An audit compares as of one moment: from then
+// on, the script that applies changes keeps the former contents of each record that it replaces.
 
 //go:embed sums.lua
 var sumsSource string
 
-// The sink's own keys during an audit. checkKey has the audit's name. beforeKey has the former contents of each record
-// that was replaced since the audit began.
+// The sink's own keys during an audit of sums. checkKey has the audit's name. beforeKey has the former contents of each
+// record that was replaced since the audit began.
 const (
 	checkKey  = prefix + "checking"
 	beforeKey = prefix + "before"
@@ -51,7 +48,7 @@ func (a sumAt) place() uint64 {
 
 func (a sumAt) String() string { return strings.TrimSuffix(a.key+" "+a.member, " ") }
 
-// tally is a sum of amounts, and how many claims (contributions of cells) are added up in it.
+// tally is a sum of amounts, and the number of contributions in it.
 type tally struct {
 	claims int64
 	amount big.Rat
@@ -62,13 +59,12 @@ func (t *tally) add(claims int64, amount *big.Rat) {
 	t.amount.Add(&t.amount, amount)
 }
 
-// text returns the amount in decimal digits.
 func (t *tally) text() string {
 	places, _ := t.amount.FloatPrec() // a sum of decimals has finitely many digits
 	return t.amount.FloatString(places)
 }
 
-// tallyOf parses a stored sum; nil is a sum of nothing. It returns false if the value is not a sum.
+// tallyOf parses a stored sum; nil means that none is stored. It returns false if the value is not a sum.
 func tallyOf(kind byte, stored any) (*tally, bool) {
 	t := new(tally)
 	text, ok := stored.(string)
@@ -89,12 +85,11 @@ func tallyOf(kind byte, stored any) (*tally, bool) {
 	return t, true
 }
 
-// same reports whether two tallies have the same stored form.
+// same reports whether two tallies are stored as the same text.
 func (t *tally) same(kind byte, other *tally) bool {
 	return t.amount.Cmp(&other.amount) == 0 && (kind != kindRanking || t.claims == other.claims)
 }
 
-// wrongSum is a sum that differs from the records.
 type wrongSum struct {
 	sumAt
 	lacks   tally // what must be added to the stored sum
@@ -102,15 +97,15 @@ type wrongSum struct {
 	kind    replicator.DifferenceKind
 }
 
-// sums adds up the records' amounts at a view's keys.
+// sums adds up the amounts that records contribute to a view's keys.
 type sums struct {
 	*Target
 	k        *keeper
-	from, to uint64           // the sums whose hash (sumAt.place) is in this range are added up
-	only     map[sumAt]bool   // the sums to add up; nil: all in the range
-	most     int64            // how many bytes the sums may take
-	size     int64            // about how many bytes the sums take
-	of       map[sumAt]*tally // the sums added up so far
+	from, to uint64         // the sums whose hash (sumAt.place) is in this range are added up
+	only     map[sumAt]bool // the sums to add up; nil: all in the range
+	maxBytes int64
+	bytes    int64
+	tallies  map[sumAt]*tally
 }
 
 const (
@@ -119,7 +114,7 @@ const (
 )
 
 func (t *Target) sums(k *keeper, from uint64) *sums {
-	return &sums{Target: t, k: k, from: from, to: math.MaxUint64, most: t.sink.sumBytes, of: map[sumAt]*tally{}}
+	return &sums{Target: t, k: k, from: from, to: math.MaxUint64, maxBytes: t.sink.sumBytes, tallies: map[sumAt]*tally{}}
 }
 
 // at returns the tally of a sum; nil if the sum is not among those being added up.
@@ -127,33 +122,33 @@ func (s *sums) at(a sumAt) *tally {
 	if s.only != nil && !s.only[a] {
 		return nil
 	}
-	if t := s.of[a]; t != nil {
+	if t := s.tallies[a]; t != nil {
 		return t
 	}
 	if p := a.place(); p < s.from || p > s.to {
 		return nil
 	}
-	s.of[a] = new(tally)
-	s.size += int64(len(a.key)+len(a.member)) + sumCost
-	for s.size > s.most && s.to > s.from {
+	s.tallies[a] = new(tally)
+	s.bytes += int64(len(a.key)+len(a.member)) + sumCost
+	for s.bytes > s.maxBytes && s.to > s.from {
 		s.narrow(s.from + (s.to-s.from)/2)
 	}
-	return s.of[a]
+	return s.tallies[a]
 }
 
-// narrow makes `to` the upper end of the range of hashes, and leaves out the sums above it.
+// narrow lowers the upper end of the range of hashes to `to`, and drops the sums above it, to save memory.
 func (s *sums) narrow(to uint64) {
 	s.to = to
-	maps.DeleteFunc(s.of, func(a sumAt, _ *tally) bool {
+	maps.DeleteFunc(s.tallies, func(a sumAt, _ *tally) bool {
 		out := a.place() > to
 		if out {
-			s.size -= int64(len(a.key)+len(a.member)) + sumCost
+			s.bytes -= int64(len(a.key)+len(a.member)) + sumCost
 		}
 		return out
 	})
 }
 
-// add adds an entity's record, and reports whether it contributes to any of the sums.
+// add adds the amounts in an entity's record, and reports whether the entity contributes to any of the sums.
 func (s *sums) add(key string, r *record) (counts bool, err error) {
 	for _, c := range r.cells {
 		for i := range c.views {
@@ -184,8 +179,8 @@ func (s *sums) add(key string, r *record) (counts bool, err error) {
 	return counts, nil
 }
 
-// isOurs reports whether the sums at a key belong to the view. They do if the view's template can make the key, or if
-// id is one of the view's ids. id is the id under which a record claims the key.
+// isOurs reports whether the sums at a key belong to the view. id is the view's id under which a record contributes to
+// the key. It need not be this view's, if the view's template can make the key.
 func (s *sums) isOurs(id viewID, key string) bool {
 	if slices.Contains(s.k.ids, id) {
 		return true
@@ -197,7 +192,7 @@ func (s *sums) isOurs(id viewID, key string) bool {
 	return is
 }
 
-// straySums finds sums that differ from the records. It continues where the cursor `after` points.
+// straySums finds sums that differ from the records, a page at a time. after is the cursor of the page.
 func (t *Target) straySums(ctx context.Context, view int, after string) ([]replicator.Stray, string, error) {
 	const doing = "comparing the sums with what was added"
 	k := t.keepers[view]
@@ -230,7 +225,7 @@ func (t *Target) straySums(ctx context.Context, view int, after string) ([]repli
 }
 
 // doubtful returns sums that differ from the records. They may still be right, because records change meanwhile. It
-// also returns the place (sumAt.place) up to which it searched.
+// also returns the last hash of a sum (sumAt.place) that it has compared.
 func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt, uint64, error) {
 	s := t.sums(k, from)
 	err := t.eachRecord(ctx, func(key string, r *record) error {
@@ -244,13 +239,13 @@ func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt,
 		return nil, 0, err
 	}
 	var differ []sumAt
-	for some := range slices.Chunk(slices.Collect(maps.Keys(s.of)), recordPage) {
+	for some := range slices.Chunk(slices.Collect(maps.Keys(s.tallies)), recordPage) {
 		remembered, err := s.remembered(ctx, some)
 		if err != nil {
 			return nil, 0, err
 		}
 		for i, at := range some {
-			if held, ok := tallyOf(k.kind, remembered[i]); !ok || !held.same(k.kind, s.of[at]) {
+			if held, ok := tallyOf(k.kind, remembered[i]); !ok || !held.same(k.kind, s.tallies[at]) {
 				differ = append(differ, at)
 			}
 		}
@@ -263,8 +258,7 @@ func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt,
 	return differ, s.to, nil
 }
 
-// addShown makes s also compare the sums of all existing keys of the view, because some may have no contribution in any
-// record.
+// addShown makes s also compare the sums of all existing keys of the view. Some may have no contribution in any record.
 func (s *sums) addShown(ctx context.Context) error {
 	if s.sink.names == nil || s.sink.names.Begins(s.k.view) == "" {
 		return nil
@@ -288,7 +282,7 @@ func (s *sums) addShown(ctx context.Context) error {
 	}
 }
 
-// addMembers makes s also compare the sums that are stored beside a key.
+// addMembers makes s also compare the sums that the sink stores for a key.
 func (s *sums) addMembers(ctx context.Context, key string) error {
 	if s.k.kind == kindCounter {
 		s.at(sumAt{key: key})
@@ -311,7 +305,7 @@ func (s *sums) addMembers(ctx context.Context, key string) error {
 	}
 }
 
-// remembered reads the sums that are stored beside the keys.
+// remembered reads the stored sums; "?" stands for a value of another type.
 func (s *sums) remembered(ctx context.Context, list []sumAt) ([]any, error) {
 	cmds, err := s.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, at := range list {

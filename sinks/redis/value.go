@@ -48,7 +48,7 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 	return replicator.AppendExactJSON(dst, v, math.MaxInt)
 }
 
-// maxPlaces bounds how many digits an exponent may produce.
+// maxPlaces bounds the exponent of an amount, and so the number of its digits.
 const maxPlaces = 400
 
 // decimalText returns a number's shortest decimal digits without an exponent; "0" for zero. Sums of such texts are
@@ -89,7 +89,7 @@ func canonical(s string) (string, error) {
 	if digits == "" || len(digits) > 2*maxPlaces || strings.Trim(digits, "0123456789") != "" {
 		return "", errors.New("the amount is not a decimal number of reasonable length")
 	}
-	point := len(whole) + exponent // the index of the decimal point in digits
+	point := len(whole) + exponent
 	if point < 0 {
 		digits, point = strings.Repeat("0", -point)+digits, 0
 	}
@@ -112,7 +112,7 @@ func canonical(s string) (string, error) {
 // shortScore is a length up to which a decimal without an exponent neither overflows nor underflows a double.
 const shortScore = 300
 
-// isScore returns why an amount can't be a score: as a double, it is infinite or becomes 0.
+// isScore returns an error if an amount can't be a score: as a double, it is infinite or becomes 0.
 func isScore(amount string) error {
 	if len(amount) <= shortScore {
 		return nil
@@ -126,7 +126,6 @@ func isScore(amount string) error {
 	return nil
 }
 
-// negated returns the number with the opposite sign.
 func negated(s string) string {
 	if s == "0" {
 		return s

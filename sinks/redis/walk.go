@@ -24,8 +24,8 @@ func (t *Target) Outdated(
 	})
 }
 
-// Held implements replicator.Target. It reads the records only. So it misses entries that no record claims: their keys
-// don't say which cell they belong to.
+// Held implements replicator.Target. It misses entries that are in no record: a key doesn't say which cell it belongs
+// to.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	id := t.keepers[view].id
 	return t.walk(ctx, after, limit, func(c *cellRecord) bool {
@@ -63,7 +63,6 @@ func (t *Target) walk(
 // recordPage is how many records one step reads, and roughly how many ops it applies.
 const recordPage = 1000
 
-// eachPage goes through the keys of all records.
 func (t *Target) eachPage(ctx context.Context, do func(keys []string) error) error {
 	for after := ""; ; {
 		keys, next, err := t.sink.scan(ctx, recordKey(""), "string", after, recordPage)
@@ -81,7 +80,6 @@ func (t *Target) eachPage(ctx context.Context, do func(keys []string) error) err
 	}
 }
 
-// eachRecord goes through all records.
 func (t *Target) eachRecord(ctx context.Context, do func(key string, r *record) error) error {
 	return t.eachPage(ctx, func(keys []string) error {
 		records, err := t.sink.records(ctx, keys)
@@ -109,8 +107,8 @@ func (s *Sink) records(ctx context.Context, keys []string) ([]*record, error) {
 
 // scanned is the progress of a scan of the servers' keys.
 type scanned struct {
-	Node   int    // the node's index in Sink.nodes
-	Cursor uint64 // the cursor of the node's scan
+	Node   int // the node's index in Sink.nodes
+	Cursor uint64
 }
 
 var escapePattern = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)

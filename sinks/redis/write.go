@@ -26,20 +26,21 @@ const (
 	callBytes    = 1 << 20
 )
 
-// writing makes a call of the script that applies decisions. keys has pointers to strings, because converting a string
-// to `any` copies it to the heap.
+// writing builds a call of apply.lua. keys has pointers to strings, because converting a string to `any` copies it to
+// the heap.
 type writing struct {
-	entities []*entity
-	keys     []any
-	args     list
-	nonces   []byte
-	shapes   map[string]int // the number of each shape, from 1 on; a shape is the common part of many entities' changes
-	numbers  []int          // by entity: the number of its shape
-	text     []byte         // the buffer of the method shape, for reuse
-	common   list           // all shapes, in the form that the script takes
+	entities     []*entity
+	keys         []any
+	args         list
+	nonces       []byte
+	shapes       map[string]int // the number, from 1 on, of each shape (the part that the changes of many entities share)
+	shapeOf      []int
+	encodedShape []byte
+	common       list // all shapes (parts that changes of many entities share), as the script takes them
 }
 
-// write writes the decisions and returns the entities that must be decided again.
+// write runs the script that writes the entities' records and changes their keys. It returns the entities that must be
+// decided again.
 func (s *Sink) write(ctx context.Context, b *batch, entities []*entity) (again map[*entity]bool, err error) {
 	switch {
 	case len(entities) == 0:
@@ -72,7 +73,7 @@ func (s *Sink) write(ctx context.Context, b *batch, entities []*entity) (again m
 	return again, s.settle(ctx, wrong)
 }
 
-// store makes the stored form of the entities' new records, each with a new nonce.
+// store encodes the entities' new records, each with a new nonce.
 func store(a *arena, entities []*entity) {
 	nonces := a.bytes.take(nonceSize * len(entities))[:nonceSize*len(entities)]
 	rand.Read(nonces)
@@ -93,17 +94,17 @@ func store(a *arena, entities []*entity) {
 	}
 }
 
-// take begins a call with as many of the entities as fit into one call.
+// take fills a call with as many of the entities as fit into it.
 func (w *writing) take(a *arena, entities []*entity) {
 	clear(w.shapes)
-	w.keys, w.nonces, w.numbers = w.keys[:0], w.nonces[:0], w.numbers[:0]
+	w.keys, w.nonces, w.shapeOf = w.keys[:0], w.nonces[:0], w.shapeOf[:0]
 	w.common.begin(w.common.text)
 	n, args, bytes := 0, 0, 0
 	for n < len(entities) && n < callEntities && args < callArgs && bytes < callBytes {
 		e := entities[n]
 		w.keys = append(w.keys, &e.key)
 		w.nonces = append(w.nonces, cmp.Or(e.plan.record.nonce, noNonce)...)
-		w.numbers = append(w.numbers, w.shape(&e.plan))
+		w.shapeOf = append(w.shapeOf, w.shape(&e.plan))
 		bytes += len(e.next) + nonceSize + 2*listHead
 		for i := range e.plan.changes {
 			ch := &e.plan.changes[i]
@@ -125,16 +126,15 @@ func (w *writing) take(a *arena, entities []*entity) {
 		w.args.addText(e.next)
 	}
 	for i, e := range w.entities {
-		w.args.addNumber(w.numbers[i])
+		w.args.addNumber(w.shapeOf[i])
 		w.add(e.plan.changes)
 	}
 }
 
-// noNonce is the nonce of a record that doesn't exist.
+// noNonce stands for the nonce of a record that doesn't exist.
 const noNonce = "\x00\x00\x00\x00\x00\x00\x00\x00"
 
-// add adds an entity's changes to the call: the keys, and the arguments that are not in the shape (the part that many
-// entities' changes share).
+// add adds an entity's keys to the call, and those arguments of its changes that other entities don't share.
 func (w *writing) add(changes []change) {
 	for i := range changes {
 		ch := &changes[i]
@@ -150,9 +150,8 @@ func (w *writing) add(changes []change) {
 	}
 }
 
-// common reports whether an argument, given by its index, is in the shape: many entities' changes share it. For a hash,
-// these are the names of the fields, but not the values. For a set, it is whether a member is added or removed, but not
-// the member.
+// common reports whether many entities' changes share an argument, given by its index: the names of a hash's fields,
+// but not the values; whether a member is added to a set or removed, but not the member.
 func (ch *change) common(arg int) bool {
 	switch ch.kind {
 	case kindHash:
@@ -163,11 +162,12 @@ func (ch *change) common(arg int) bool {
 	return false
 }
 
-// shape returns the number of the shape of a plan's changes: what is left of them without their keys, and without the
-// arguments that are different for each entity (see common). It adds the shape if it is new.
+// shape returns the number of the shape of a plan's changes: the part that many entities share, without the keys and
+// without the arguments that differ (see common). It adds the shape if it is new.
 func (w *writing) shape(p *plan) int {
-	w.text = w.text[:0]
-	// hash is true until the first strict change of a hash. Before a later one, the script checks the key's type.
+	w.encodedShape = w.encodedShape[:0]
+	// hash is true until the first strict change of a hash, which the script can't undo. So the script checks the key's
+	// type before a later one.
 	hash := true
 	for i := range p.changes {
 		ch := &p.changes[i]
@@ -179,27 +179,28 @@ func (w *writing) shape(p *plan) int {
 			how |= isLookedAt
 		}
 		hash = hash && !(ch.kind == kindHash && ch.strict)
-		w.text = wire.AppendText(append(w.text, how, ch.kind), ch.goes.text())
-		w.text = binary.AppendUvarint(w.text, uint64(len(ch.args)))
+		w.encodedShape = wire.AppendText(append(w.encodedShape, how, ch.kind), ch.goes.text())
+		w.encodedShape = binary.AppendUvarint(w.encodedShape, uint64(len(ch.args)))
 		for j, a := range ch.args {
 			if ch.common(j) {
-				w.text = wire.AppendText(w.text, a)
+				w.encodedShape = wire.AppendText(w.encodedShape, a)
 			}
 		}
 	}
-	n, known := w.shapes[string(w.text)]
+	n, known := w.shapes[string(w.encodedShape)]
 	if known {
 		return n
 	}
 	n = len(w.shapes) + 1
-	w.shapes[string(w.text)] = n
+	w.shapes[string(w.encodedShape)] = n
 	w.describe(p.changes)
 	return n
 }
 
-// describe adds to w.common the shape that w.text encodes, in the form that the script takes.
+// describe adds the encoded shape (what the changes share with those of other entities) to w.common, as the script
+// takes it.
 func (w *writing) describe(changes []change) {
-	in := wire.NewReader(string(w.text))
+	in := wire.NewReader(string(w.encodedShape))
 	w.common.addNumber(len(changes))
 	for i := range changes {
 		ch := &changes[i]
@@ -217,22 +218,22 @@ func (w *writing) describe(changes []change) {
 	}
 }
 
-// Bits that say how a change is made: see apply.lua.
+// Bits for apply.lua: a key of another type is an error; the script checks the key's type before it changes anything.
 const (
 	mustSucceed = 1 << iota
 	isLookedAt
 )
 
-// call completes the call with the version of the registry by which everything was decided.
+// call completes the call with the version of the registry by which everything was decided. If the server has another
+// version, the script does nothing.
 func (w *writing) call(a *arena, registry string) call {
 	c := call(a.values.take(6 + len(w.keys))[:3])
 	c[2] = len(w.keys) + 1
 	return append(append(c, w.keys...), registryKey, w.args.end(), registry)
 }
 
-// results reads the answer to a call. An entity that the script did not write goes into the set `again`. wrong are the
-// keys that can't show a contribution. behind reports that the registry has changed since the decisions: then the
-// script wrote no entity.
+// results reads the script's answer to a call. `again` gets the entities that were not written. wrong are the keys that
+// can't show a contribution. behind: the registry has changed, so nothing was written.
 func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) (wrong []wrongKey, behind bool, err error) {
 	undone, err := cmd.Slice()
 	if err != nil {
