@@ -11,9 +11,8 @@ import (
 	"replicator/internal/changelog"
 )
 
-// changes decodes a record into changes of its cell. A put's record also holds the log position of the last re-read
-// before it. Compaction may have removed that re-read's own record. So for such a put, changes returns two changes: the
-// re-read and the put.
+// changes decodes a record. A put's record also holds the log position (AsOf) of the last re-read before it, because
+// compaction may have removed the re-read's own record. Then changes returns two changes: the re-read and the put.
 func (r *Reader) changes(d *changelog.Decoder, in *kgo.Record) ([]*replicator.Change, error) {
 	record, err := d.Decode(in)
 	if errors.Is(err, changelog.ErrNotOurs) {
@@ -62,13 +61,12 @@ func orNone(codec string) string {
 	return codec
 }
 
-// foreign turns a record that is not part of a changelog into changes whose rows have an error, so that every view gets
-// a dead letter. For each table that is read, it returns a change for the table's rows, and one for each column value
-// that views read. All have the record's own key.
+// foreign handles a record that another program wrote into the topic. It returns changes whose rows have an error, one
+// for each table and column value that views read, so that every view gets a dead letter with the record's key.
 func (r *Reader) foreign(in *kgo.Record, why error) (all []*replicator.Change) {
 	key, err := replicator.MakeKey(in.Key)
 	if err != nil {
-		return nil // bytes always make a key
+		return nil // can't happen: any bytes make a key
 	}
 	for _, t := range r.tables {
 		for _, column := range append(slices.Clip(t.Values), "") {

@@ -21,7 +21,7 @@ type Cluster struct {
 	options []kgo.Opt
 	client  *kgo.Client
 	admin   *kadm.Client
-	asking  sync.WaitGroup // the running requests, also those whose caller has stopped waiting
+	asking  sync.WaitGroup // all running requests, even if the caller has stopped waiting
 }
 
 // Connect makes a Cluster from the options for all its connections: brokers, TLS, SASL. It opens no connection yet.
@@ -39,8 +39,8 @@ func (c *Cluster) Close() {
 	c.asking.Wait()
 }
 
-// answer asks the cluster about topics or groups. It returns an error as soon as ctx is done. The Kafka client ignores
-// ctx while it opens a connection, which may take 20 s if a broker is silent.
+// answer calls ask, but returns an error as soon as ctx is done. The Kafka client ignores ctx while it opens a
+// connection, which may take 20 s if a broker is silent.
 func answer[T any](ctx context.Context, c *Cluster,
 	ask func(ctx context.Context, of ...string) (T, error), of ...string) (T, error) {
 	type said struct {
@@ -68,7 +68,7 @@ type Topic struct {
 	Partitions int
 
 	Compacted  bool          // compaction keeps the newest record of every key
-	Deletes    bool          // Kafka removes old records, whatever their content
+	Deletes    bool          // cleanup.policy includes delete, so that Kafka removes old records of any key
 	Tombstones time.Duration // how long Kafka keeps a tombstone, the record that deletes a key
 }
 
@@ -116,7 +116,6 @@ func (c *Cluster) Topic(ctx context.Context, name string) (Topic, error) {
 // ends are a partition's first offset, and the offset after its last committed record.
 type ends struct{ first, next int64 }
 
-// ends asks the cluster for a partition's ends.
 func (c *Cluster) ends(ctx context.Context, topic string, partition int32) (e ends, err error) {
 	first, err := answer(ctx, c, c.admin.ListStartOffsets, topic)
 	if err == nil {

@@ -1,5 +1,5 @@
 // Package kafka reads changelogs from Kafka: topics that hold at least the newest row of every cell (see
-// internal/changelog, and docs/changelog-format.md).
+// internal/changelog, and docs/changelog-format.md). A publisher, which is a replicator with a Kafka sink, writes them.
 //
 // Each partition of a topic is a separate source. Its log positions are offsets: a Position's Order is the next offset
 // to read. The Orders of rows and re-reads come from the origin, the database that the publisher reads. Records contain
@@ -18,5 +18,5 @@
 //
 // A Group is a membership in a consumer group. It says which partitions this process must read. Partitions move
 // cooperatively: a member drains and saves a partition before another member gets it. Two members may still read one
-// partition, if one of them hung for longer than its session timeout. The rule of replicator.State makes that harmless.
+// partition, if one of them hung for longer than its session timeout. The rule of State.Next makes that harmless.
 package kafka

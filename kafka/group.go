@@ -35,13 +35,15 @@ type GroupConfig struct {
 	Group  string
 	Topics []string
 
-	// Identity must be the same for all members. If two members wrote to different sinks, each sink would lack the
-	// other's changes.
+	// Identity is a hash of the sink's settings and the topics. It must be the same for all members: if two members wrote
+	// to different sinks, each sink would lack the other's changes.
 	Identity string
 
 	Assigned func(partitions []Partition)
-	Revoked  func(partitions []Partition) // returns after the partitions are drained and their positions saved
-	Lost     func(partitions []Partition) // another member may already read the partitions
+	// Revoked drains the partitions and saves their positions. Another member gets them when it returns.
+	Revoked func(partitions []Partition)
+	// Lost is called when the group dropped this member without waiting. Another member may already read the partitions.
+	Lost func(partitions []Partition)
 
 	Session time.Duration // how long the group waits for a heartbeat; 0: Kafka's default of 45 s
 }
@@ -51,7 +53,7 @@ type Group struct {
 	cluster *Cluster
 	cfg     GroupConfig
 	client  *kafkaclient.Client
-	turn    chan struct{} // holds one element while an offset is committed
+	turn    chan struct{} // a lock: it holds one element while a commit runs
 }
 
 // rebalance is how long members may take to give up partitions in a rebalance.
@@ -107,15 +109,15 @@ func told(tell func([]Partition)) func(context.Context, *kgo.Client, map[string]
 // Leave leaves the group. Before that, it calls Revoked for all of this member's partitions.
 func (g *Group) Leave() {
 	g.client.CloseWithin(leaveTime)
-	g.turn <- struct{}{} // wait for a pending commit whose caller no longer waits
+	g.turn <- struct{}{} // wait for a commit that still runs although its caller has given up
 	<-g.turn
 }
 
-// Refresh makes the member check at once for partitions that were added to the topics. Otherwise the member checks
-// every newsTime. Only the group's leader, the member that assigns partitions, must see new partitions.
+// Refresh makes the member check its topics for new partitions at once, instead of after newsTime. Only the group's
+// leader, the member that assigns partitions, needs to know of new ones.
 func (g *Group) Refresh() { g.client.ForceMetadataRefresh() }
 
-// ours is the prefix of the client ids of replicator's members.
+// ours begins the client id of every group member that is a replicator.
 const ours = "replicator-"
 
 func (g *Group) clientID() string { return ours + g.cfg.Identity + "-" + MemberName() }
@@ -145,11 +147,11 @@ func (g *Group) check(ctx context.Context) error {
 	return nil
 }
 
-// coordinatorTime is how long a group's coordinator may take to become available.
+// coordinatorTime is how long describe waits until a group's coordinator is available.
 const coordinatorTime = 15 * time.Second
 
-// describe asks for a group's members. A group that never existed has no members. In a new cluster, the first request
-// creates the topic for the groups' offsets, which takes a moment.
+// describe asks for a group's members. A group that never existed has none. In a new cluster, the first request creates
+// the topic of the groups' offsets, so describe repeats it until the group's coordinator is available.
 func (c *Cluster) describe(ctx context.Context, group string) (kadm.DescribedGroup, error) {
 	waiting, cancel := context.WithTimeout(ctx, coordinatorTime)
 	defer cancel()
@@ -171,9 +173,8 @@ func (c *Cluster) ask(ctx context.Context, group string) (kadm.DescribedGroups, 
 	return described, err
 }
 
-// Commit commits a partition's offset to the group, for monitoring tools. Only the sink's marks decide where reading
-// continues, so Commit gives up after commitTime. Commits run one at a time, and Commit can also give up while it waits
-// for its turn. The client would also queue commits, but in its queue each commit waits for all commits before it.
+// Commit commits a partition's offset to the group. Only monitoring tools read it: reading continues at the position
+// that the sink keeps. So Commit gives up after commitTime, even while it waits for an earlier Commit to end.
 func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position) error {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
@@ -181,7 +182,7 @@ func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position)
 	select {
 	case g.turn <- struct{}{}:
 		committed := make(chan error, 1)
-		go func() { // the client ignores ctx while it opens a connection: see answer
+		go func() { // a goroutine, because the client ignores ctx while it opens a connection
 			defer func() { <-g.turn }()
 			committed <- g.commit(ctx, p, at.Order)
 		}()
@@ -211,8 +212,8 @@ func (g *Group) commit(ctx context.Context, p Partition, offset int64) (failed e
 type Progress struct {
 	Partition
 	Member  string // the member that reads the partition; "": none
-	Applied int64  // the committed offset
-	End     int64  // the end of the partition
+	Applied int64
+	End     int64 // offset after the partition's last record
 }
 
 // Lag returns how many records are not applied yet.
@@ -220,7 +221,7 @@ func (p Progress) Lag() int64 { return max(p.End-p.Applied, 0) }
 
 // Member is a member of a group.
 type Member struct {
-	Name       string // host and process id
+	Name       string // HOST-PID of the member's process
 	Partitions []Partition
 }
 
@@ -283,7 +284,7 @@ func (c *Cluster) Status(ctx context.Context, group string, topics ...string) (s
 	return s, nil
 }
 
-// memberName returns the part of a client id that names the member: its host and process.
+// memberName returns HOST-PID from the client id of a replicator, and all of another program's id.
 func memberName(clientID string) string {
 	rest, is := strings.CutPrefix(clientID, ours)
 	if _, after, cut := strings.Cut(rest, "-"); is && cut {
@@ -292,7 +293,7 @@ func memberName(clientID string) string {
 	return clientID
 }
 
-// Ends returns, for each partition, a fence that covers everything that the partition holds now.
+// Ends returns the current end of each partition, as a fence (see Fence).
 func (c *Cluster) Ends(ctx context.Context, topics ...string) (map[Partition]string, error) {
 	ends, err := answer(ctx, c, c.admin.ListCommittedOffsets, topics...)
 	if err == nil {

@@ -12,14 +12,13 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Newest implements replicator.Reader. A record gives its cell's state at the record's own position. Only a publisher's
-// mark guarantees that everything up to a position is included. So Newest answers for all cells whose records come
-// before the last mark together, with the mark's position. It answers for each other cell alone, with the position of
-// that cell's record.
+// Newest implements replicator.Reader. A record says what its cell was at the record's own position. Only the
+// publisher's last mark guarantees that everything up to the mark's position is included. So Newest returns the cells
+// whose records come before that mark together, with its position, and every other cell alone, with the position of its
+// own record.
 //
-// While a publisher fills the topic, a missing record may still come. Its position will be that of the publisher's
-// scan, which may be before the last mark. So a cell without a record gets the lowest possible position. Every record
-// that comes later is newer than this answer, and a view that already knows the cell ignores the answer.
+// While a publisher fills the topic, a cell without a record may still get one. Newest answers for such a cell with the
+// lowest possible position, so that the later record counts as newer.
 func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	found := &lookup{reader: r, wanted: map[replicator.Cell]int{}, states: make([]replicator.State, len(cells)),
 		rows: make([]*replicator.Row, len(cells)), bytes: bytes}
@@ -47,21 +46,21 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 	return found.rows[:n], low, nil
 }
 
-// lookup collects what the partition holds about cells.
+// lookup collects the newest rows of the wanted cells from a partition's records.
 type lookup struct {
 	reader  *Reader
 	decoder changelog.Decoder
 	wanted  map[replicator.Cell]int
 	states  []replicator.State
-	rows    []*replicator.Row // the rows of the first cells, as many as fit into the limit
-	size    int64             // the size of rows, in bytes
-	bytes   int64             // the most bytes of rows; 0: no limit
+	rows    []*replicator.Row // rows of the first cells; rows that exceed the limit are dropped
+	size    int64
+	bytes   int64 // limit of the rows' size in bytes; 0: none
 
-	mark    replicator.Position // the publisher's last mark
-	filling bool                // whether the publisher is still filling the topic
+	mark    replicator.Position // how far the publisher has read its database
+	filling bool
 }
 
-// firstPlace is the lowest possible Order in an origin's log.
+// firstPlace is the lowest possible Order in the log of the publisher's database.
 const firstPlace = 1
 
 // mayCome reports whether a cell has no record yet, but may still get one, because the publisher is filling the topic.
@@ -78,7 +77,7 @@ func (l *lookup) enter(in *kgo.Record) error {
 		return err
 	}
 	changes, err := l.reader.changes(&l.decoder, in)
-	for _, c := range changes { // the last change sets the cell's state
+	for _, c := range changes { // a record can hold two changes of its cell: the last one counts
 		l.found(c)
 	}
 	return err
@@ -157,14 +156,13 @@ func (s *Source) Remembers(ctx context.Context, since time.Time) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// Round makes this a comparison of wall-clock times, because the machine may have been suspended.
+	// Round(0) drops the monotonic clock reading, which stands still while the machine is suspended.
 	return time.Since(since.Round(0)) < topic.Tombstones, nil
 }
 
-// untold marks a cell without a record. It is not a valid version.
+// untold stands for the version of a cell that has no record. It is lower than every valid version.
 const untold = replicator.NoVersion - 1
 
-// each calls the function `do` for every record of the partition, up to its current end.
 func (s *Source) each(ctx context.Context, do func(*kgo.Record) error) error {
 	at, err := s.cluster.ends(ctx, s.cfg.Topic, s.cfg.Partition)
 	if err != nil || at.first >= at.next {

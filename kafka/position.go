@@ -10,37 +10,34 @@ import (
 	"replicator"
 )
 
-// token is the content of a Position's Token.
+// token is the content of a Position's Token, as JSON.
 type token struct {
 	Topic     string `json:"topic"`
-	ID        string `json:"id"` // the topic's id
+	ID        string `json:"id"` // the topic's id, which changes if the topic is deleted and created again
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"` // the next offset to read
 
-	// Mark is the publisher's last mark before the offset.
+	// Mark says how far the publisher has read its database, according to the last record before Offset that says so.
 	Mark mark `json:"mark,omitzero"`
 
-	// Partitions is how many partitions the publisher spreads cells over, according to its marks; 0: no mark was read
-	// yet.
+	// Partitions is the number of partitions that hold cells, as the publisher has recorded it; 0: not read yet.
 	Partitions int32 `json:"partitions,omitempty"`
 
-	// Time is the latest of three times, in Unix seconds: when the offset was the end of the partition, when the record
-	// before the offset was written, and when a reader began at the partition's first record. 0: not known.
+	// Time is in Unix seconds. Kafka keeps every tombstone that a reader at this Offset still needs at least until Time
+	// plus delete.retention.ms. 0: not known.
 	Time int64 `json:"time,omitempty"`
 }
 
-// mark says up to which position the publisher has read the origin. It is zero before the publisher's first mark.
+// mark says how far the publisher has read its database. It is zero until the publisher has recorded any progress.
 type mark struct {
-	Source string `json:"source,omitempty"` // the origin: the shard's name
+	Source string `json:"source,omitempty"` // name of the shard that the publisher reads; "" without shards
 	replicator.Position
 }
 
-// place formats a partition and an offset in it for users.
 func place(topic string, partition int32, offset int64) string {
 	return name(topic, partition) + ":" + strconv.FormatInt(offset, 10)
 }
 
-// name returns a source's name.
 func name(topic string, partition int32) string { return topic + "/" + strconv.Itoa(int(partition)) }
 
 // TopicOf returns the topic of the source with this name; "" if the name is not that of a partition.
@@ -81,10 +78,10 @@ func Describe(text string) (shown string, ok bool) {
 	return place(t.Topic, t.Partition, t.Offset), true
 }
 
-// Fence makes a fence for Reader.Includes. The parameter `at` is a position in an origin's log, and `shard` is the
-// origin's name ("" without shards). `since` is the lowest Order of a position that can include the fence: a FILE:POS
-// belongs to the server that the publisher reads now, and all Orders from earlier servers are lower. A partition's
-// position, as Describe formats it, is also a fence.
+// Fence makes a fence, a log position to wait for (Reader.Includes). `at` is a position in the log of the publisher's
+// database, and `shard` is the database's name ("" without shards). Only positions whose Order is at least `since` can
+// include the fence: a FILE:POS belongs to the server that the publisher reads now, and lower Orders to earlier
+// servers.
 func Fence(shard string, since int64, at string) string {
 	if shard != "" {
 		at += ofShard + shard
@@ -104,18 +101,18 @@ func IsPlace(text string) bool {
 	return i > 0 && ok && notPartition == nil && notOffset == nil
 }
 
-// Separators between the parts of a fence. Neither positions nor names contain them.
+// Separators between the parts of a fence, a log position to wait for. A topic's id, a shard's name and an Order
+// follow. Neither positions nor names contain them.
 const (
-	inTopic    = " in topic "    // followed by the topic's id
-	ofShard    = " of shard "    // followed by the origin's name
-	sinceOrder = " since order " // followed by the lowest Order that can include the fence
+	inTopic    = " in topic "
+	ofShard    = " of shard "
+	sinceOrder = " since order "
 )
 
 // Covers reports whether a position of a MySQL or MariaDB source, given by its Token, includes a fence: a GTID set, or
 // FILE:POS.
 type Covers func(token, fence string) (bool, error)
 
-// includes reports whether a position includes everything up to a fence.
 func (t token) includes(fence string, covers Covers) (bool, error) {
 	if at, ok := strings.CutPrefix(fence, name(t.Topic, t.Partition)+":"); ok {
 		at, id, known := strings.Cut(at, inTopic)
@@ -127,7 +124,7 @@ func (t token) includes(fence string, covers Covers) (bool, error) {
 		}
 	}
 	fence, text, _ := strings.Cut(fence, sinceOrder)
-	since, _ := strconv.ParseInt(text, 10, 64) // 0 if the fence names no order
+	since, _ := strconv.ParseInt(text, 10, 64) // 0 if the fence has no Order
 	fence, shard, _ := strings.Cut(fence, ofShard)
 	if t.Mark.IsZero() || t.Mark.Source != shard || t.Mark.Order < since {
 		return false, nil
@@ -135,7 +132,7 @@ func (t token) includes(fence string, covers Covers) (bool, error) {
 	return covers(t.Mark.Token, fence)
 }
 
-// Includes reports whether a position of a partition includes a fence.
+// Includes reports whether a position of a partition includes everything up to a fence (see Fence).
 func Includes(p replicator.Position, fence string, covers Covers) (bool, error) {
 	t, err := parseToken(p.Token)
 	if err != nil {
@@ -144,5 +141,5 @@ func Includes(p replicator.Position, fence string, covers Covers) (bool, error) 
 	return t.includes(fence, covers)
 }
 
-// timeStep is how often the Time of an idle position is updated. Each update costs a save.
+// timeStep is the precision of a token's Time. Each new Time of an idle partition costs a save.
 const timeStep = time.Minute

@@ -11,18 +11,19 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Publisher is what a marks topic says about the publisher of a changelog.
+// Publisher is the program that writes a changelog, as TOPIC.marks describes it.
 type Publisher struct {
-	Source     string              // the origin: a shard's name
-	Partitions int                 // how many partitions cells are spread over; partitions added later hold no cells
-	At         replicator.Position // how far the publisher has read the origin; zero: it has marked no position yet
+	Source     string              // name of the shard that the publisher reads; "" without shards
+	Partitions int                 // number of partitions that hold cells; partitions added later hold none
+	At         replicator.Position // how far the publisher has read its database; zero: it has not recorded a position yet
 }
 
-// ErrUnmarked means that no publisher has marked a topic yet, or that the publisher's mark was forgotten.
+// ErrUnmarked means that a topic has no record of a publisher's progress: no publisher has started yet, or the record
+// was deleted.
 var ErrUnmarked = errors.New("no publisher has recorded its progress there yet")
 
-// Publisher describes a topic's publisher. The error wraps ErrUnmarked if the topic has no publisher yet. It is Fatal
-// if the topic was written for several origins.
+// Publisher tells who writes a topic. The error wraps ErrUnmarked if no publisher has recorded its progress yet. It is
+// Fatal if the topic holds rows of several databases.
 func (c *Cluster) Publisher(ctx context.Context, topic string) (p Publisher, err error) {
 	name := topic + changelog.MarksSuffix
 	if _, err := c.Topic(ctx, name); errors.Is(err, errNoTopic) {
@@ -68,7 +69,7 @@ func (c *Cluster) Publisher(ctx context.Context, topic string) (p Publisher, err
 // PartitionOf returns the number of a cell's partition.
 func (p Publisher) PartitionOf(c replicator.Cell) int { return changelog.Partition(c, p.Partitions) }
 
-// Origin returns the origin's position that a partition's position includes; zero if that is not known.
+// Origin returns how far the publisher has read its database, according to a partition's position; zero: not known.
 func Origin(p replicator.Position) replicator.Position {
 	t, err := parseToken(p.Token)
 	if err != nil {
@@ -77,8 +78,8 @@ func Origin(p replicator.Position) replicator.Position {
 	return t.Mark.Position
 }
 
-// Partitions returns the names of the sources for topics: one for each partition that cells are spread over. A topic
-// without a mark has no sources yet.
+// Partitions returns the names of the topics' sources, one for each partition that holds cells. A topic whose publisher
+// has recorded no progress yet has no sources.
 func (c *Cluster) Partitions(ctx context.Context, topics ...string) (names []string, err error) {
 	for _, topic := range topics {
 		p, err := c.Publisher(ctx, topic)

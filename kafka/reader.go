@@ -22,23 +22,22 @@ type Reader struct {
 	client *kafkaclient.Client
 	topic  Topic
 	start  token
-	tables map[string]replicator.Table // the tables to read, by name
+	tables map[string]replicator.Table
 
 	decoder changelog.Decoder // only Read's goroutine uses it
 
 	mu      sync.Mutex
-	history []moment  // by offset; Position removes the moments that are no longer needed
+	history []moment  // in the order of offsets; Position removes the moments that are no longer needed
 	latest  int64     // the partition's end when Latest last requested it
-	asked   time.Time // when Latest last requested the end
+	asked   time.Time // the time when Latest last asked for the partition's end
 
-	// complete is a time. All records written before it were read, or reading began then at the partition's first
-	// record. Kafka keeps the tombstones of cells deleted since then at least until delete.retention.ms after complete.
-	// Zero: not known.
+	// complete is a time. Kafka keeps every tombstone that this reader still needs at least until complete plus
+	// delete.retention.ms. Zero: not known.
 	complete time.Time
 }
 
-// moment is what is known about an offset: the publisher's last mark before the offset, and when the record before the
-// offset was written.
+// moment is what is known about an offset: how far the publisher has read its database (mark), and when the record
+// before the offset was written (at).
 type moment struct {
 	offset int64
 	mark   mark
@@ -68,7 +67,7 @@ func newReader(s *Source, client *kafkaclient.Client, topic Topic, start token, 
 // Start implements replicator.Reader.
 func (r *Reader) Start() replicator.Position { return r.start.position() }
 
-// File implements replicator.Reader. It is always 0: a position's offset and mark identify its log.
+// File implements replicator.Reader. It is always 0, because a partition has no files.
 func (r *Reader) File() int64 { return 0 }
 
 // Close implements replicator.Reader.
@@ -77,7 +76,7 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// mostRecords is how many fetched records are handled at a time.
+// mostRecords is how many records one poll returns at most.
 const mostRecords = 1000
 
 // Read implements replicator.Reader.
@@ -110,7 +109,7 @@ func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 	}
 }
 
-// failed wraps an error of a fetch. It adds ErrLost if the next records are gone.
+// failed wraps an error of a fetch, with ErrLost if Kafka has removed the next records.
 func (r *Reader) failed(err error) error {
 	if errors.Is(err, kerr.OffsetOutOfRange) {
 		return fmt.Errorf("the next records are gone: %w: %w", replicator.ErrLost, err)
@@ -118,7 +117,7 @@ func (r *Reader) failed(err error) error {
 	return err
 }
 
-// record delivers a record's changes. It returns the time at which the record's row was committed at the origin.
+// record delivers a record's changes. It returns when the record's row was committed in the publisher's database.
 func (r *Reader) record(ctx context.Context, h replicator.Handler, in *kgo.Record) (committed time.Time, err error) {
 	r.source.stats.records.Add(1)
 	r.source.stats.bytes.Add(int64(len(in.Key) + len(in.Value)))
@@ -147,7 +146,7 @@ func (r *Reader) record(ctx context.Context, h replicator.Handler, in *kgo.Recor
 	return committed, nil
 }
 
-// note adds a moment to the history, with the last known mark.
+// note remembers when the record before an offset was written, together with the publisher's last known progress.
 func (r *Reader) note(m moment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +155,8 @@ func (r *Reader) note(m moment) {
 	r.enter(m)
 }
 
-// marked remembers a mark. A new publisher's first mark has no position yet, so the previous mark stays.
+// marked remembers how far the publisher has read its database, as the record `in` says. A new publisher's first record
+// does not know it yet (zero), so what an earlier record said stays.
 func (r *Reader) marked(in *kgo.Record, m mark) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,14 +175,14 @@ func (r *Reader) marked(in *kgo.Record, m mark) error {
 	return nil
 }
 
-// twoOrigins is the error for a topic with records of two origins. Their positions can't be ordered.
+// twoOrigins is the error for a topic with rows of two databases, whose log positions can't be ordered.
 func twoOrigins(topic, one, other string) error {
 	return replicator.Fatal(fmt.Errorf("topic %s holds cells of both %s and %s, whose order is not known. "+
 		"Publish each to a separate topic, and name both topics in [source] topics", topic,
 		changelog.Origin(one), changelog.Origin(other)))
 }
 
-// enter adds a moment to the history. It replaces the last moment if that has the same offset. r.mu is held.
+// enter appends a moment to the history, or replaces the last moment if that has the same offset. r.mu is held.
 func (r *Reader) enter(m moment) {
 	if n := len(r.history); r.history[n-1].offset == m.offset {
 		r.history[n-1] = m
@@ -191,9 +191,8 @@ func (r *Reader) enter(m moment) {
 	r.history = append(r.history, m)
 }
 
-// Position implements replicator.Reader. The parameter `order` is an offset. If it is the end of the partition, the
-// position's Time is when that end was requested, because everything before it was read. Otherwise Time is when the
-// last record before the offset was written. But Time is never before r.complete, because a fill reads old records now.
+// Position implements replicator.Reader. The parameter `order` is an offset. The position's Time is when the offset was
+// last known to be the partition's end, or else when the record before it was written, but never before r.complete.
 func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -232,7 +231,8 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 	return r.source.token(r.topic, end, mark{}, asked).position(), nil
 }
 
-// Includes implements replicator.Reader. The fence is a position in the origin's log or in the partition.
+// Includes implements replicator.Reader. The fence is a position in the log of the publisher's database, or in the
+// partition.
 func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string) (bool, error) {
 	return Includes(p, fence, r.source.cfg.Covers)
 }
@@ -250,14 +250,14 @@ func (r *Reader) Estimate(context.Context, string) (int64, error) {
 	return max(r.latest, 1), nil
 }
 
-// Siblings implements replicator.Reader. It returns no cells, because the publisher has already resolved the keys of
-// rows.
+// Siblings implements replicator.Reader. It returns no cells, because the publisher itself looks for them, and writes
+// their rows into the topic.
 func (r *Reader) Siblings(context.Context, string, []replicator.Key) ([]replicator.Cell, error) {
 	return nil, nil
 }
 
-// MixesSpellings implements replicator.Reader. It is false, because the publisher's re-reads cover all variants of a
-// key.
+// MixesSpellings implements replicator.Reader. It is false, because the publisher itself handles collation variants of
+// a key, such as "ABC" and "abc".
 func (r *Reader) MixesSpellings(string) bool { return false }
 
 // Referring implements replicator.Reader. It always fails, because a changelog has no joins.
@@ -265,7 +265,8 @@ func (r *Reader) Referring(context.Context, []replicator.Reference, string, int)
 	return nil, "", errors.New("a changelog has no joins")
 }
 
-// Spellings implements replicator.Reader. It returns no cells, for the same reason as MixesSpellings.
+// Spellings implements replicator.Reader. It returns no cells, because the publisher itself handles collation variants
+// of a key, such as "ABC" and "abc".
 func (r *Reader) Spellings(_ context.Context, _ string, keys []replicator.Key) ([][]replicator.Cell, error) {
 	return make([][]replicator.Cell, 0, len(keys)), nil
 }

@@ -30,7 +30,7 @@ type Source struct {
 	cfg     Config
 	stats   stats
 
-	partitions atomic.Int32 // how many the publisher spreads cells over, as its marks say; 0: no mark was read yet
+	partitions atomic.Int32 // number of partitions that hold cells, as the publisher has recorded it; 0: not read yet
 }
 
 var (
@@ -43,7 +43,7 @@ type stats struct{ records, bytes, changes atomic.Int64 }
 // Stats counts what a source's readers have read since the source was made.
 type Stats struct {
 	Records, Bytes int64
-	Changes        int64 // delivered changes
+	Changes        int64
 }
 
 // Source makes the source of a partition. It sends no request.
@@ -84,7 +84,8 @@ func (s *Source) Oldest(ctx context.Context, _ []replicator.Position) (replicato
 	return s.token(topic, 0, mark{}, time.Time{}).position(), nil
 }
 
-// ask asks for the topic and the partition's ends.
+// ask returns the topic, and the partition's first and next offsets. It fails if the topic's cleanup.policy may remove
+// the newest row of a cell.
 func (s *Source) ask(ctx context.Context) (Topic, ends, error) {
 	topic, err := s.cluster.Topic(ctx, s.cfg.Topic)
 	if err != nil {
@@ -169,12 +170,11 @@ func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
 // reads. With the default of 1 MiB, fetched records that wait to be handled would make up most of the heap.
 const fetchBytes = 256 << 10
 
-// consume makes a client that reads a partition from an offset.
 func (c *Cluster) consume(topic string, partition int32, from int64) (*kafkaclient.Client, error) {
 	options := append(slices.Clip(c.options),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(),                    // the last record before the end may be a control record
+		kgo.KeepControlRecords(),                    // the last offset of a partition may be a control record's
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // if the offset is out of range, fail
 		kgo.FetchMaxWait(500*time.Millisecond),
 		kgo.FetchMaxPartitionBytes(fetchBytes),
