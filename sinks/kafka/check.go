@@ -52,7 +52,6 @@ func (s *Sink) checkView(ctx context.Context, at string, v *replicator.View, sou
 	return findings
 }
 
-// fault is a problem with a topic.
 type fault struct {
 	error
 	level replicator.Level

@@ -13,9 +13,8 @@ import (
 
 var _ replicator.Relinquisher = (*Target)(nil)
 
-// Relinquish implements replicator.Relinquisher. It writes records that delete the cells that no longer feed the view.
-// These cells belong to a table or column of an earlier definition. They can't be re-read, because the source may no
-// longer read their table.
+// Relinquish implements replicator.Relinquisher. It deletes the cells of tables and columns that feed the view no
+// longer. They can't be re-read, because the source may no longer read their table.
 func (t *Target) Relinquish(ctx context.Context) error {
 	for _, k := range t.keepers {
 		if err := k.relinquish(ctx); err != nil {
@@ -43,10 +42,9 @@ func (k *keeper) relinquish(ctx context.Context) error {
 // takenBack is the maximum number of cells that Relinquish deletes in one transaction.
 const takenBack = 1000
 
-// unfed walks the table from a key on, and makes records that delete the cells that don't feed the view. It also
-// returns the key to continue after, or nil at the end. Such a record looks like a re-read that found no row, at the
-// log position of the cell's previous record. So it counts as newer than the previous record. If the cell feeds the
-// view again, the source's changes are newer still.
+// unfed makes records that delete cells which don't feed the view, from a key on. It also returns the key to continue
+// after, or nil at the end. Such a record looks like a re-read that found no row, at the log position of the cell's
+// previous record, so it counts as newer than that record only.
 func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err error) {
 	passed := 0
 	var wrong error
@@ -73,9 +71,9 @@ func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err er
 	return records, last, errors.Join(err, wrong)
 }
 
-// former returns the highest position of a source in the marks of a topic's first partition, or the zero position.
-// These marks stay even if a view is forgotten or the marks topic is lost. Sink.Marks reports this position for a view
-// without a mark, because readers of the topic may have reached it.
+// former returns the highest log position of a source in the marks of a topic's first partition, or zero. These marks
+// stay if a view is forgotten or the marks topic is lost. Later positions must be higher, because readers of the topic
+// may have reached this one.
 func (s *Sink) former(ctx context.Context, t *topic, source string) (last replicator.Position, err error) {
 	ends, err := s.ends(ctx, t.name)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 type Config struct {
 	Name   string
 	Access kafkaclient.Access
-	Views  []*replicator.View // all views of the sink
-	Codecs map[string]string  // by table: the encoding of the table's bodies
+	Views  []*replicator.View
+	Codecs map[string]string // how the bodies are encoded, by table
 
 	Sources []string // the sources that feed the views; empty: one source without a name
 
@@ -40,10 +40,9 @@ type Sink struct {
 
 	mu      sync.Mutex
 	keepers map[place]*keeper
-	looking []*keeper // keepers that Look made
+	looking []*keeper // made by Look; Close closes them
 }
 
-// place identifies a keeper.
 type place struct{ source, view string }
 
 var (
@@ -89,7 +88,7 @@ func (s *Sink) Look(ctx context.Context, source string, views []*replicator.View
 		return nil, err
 	}
 	for _, k := range t.keepers {
-		t.shares = t.shares || !k.looks
+		t.shares = t.shares || !k.readOnly
 	}
 	return t, nil
 }
@@ -111,13 +110,14 @@ func (s *Sink) target(ctx context.Context, source string, views []*replicator.Vi
 	if err := errors.Join(refused...); err != nil {
 		return nil, err
 	}
-	// The marks name no server, because a failover to another broker loses no committed data: the data is on all
-	// in-sync replicas, and only an in-sync replica becomes leader.
+	// The "" says that Kafka needs no check of the server's name: a failover to another broker loses no committed data,
+	// because it is on all in-sync replicas, and only an in-sync replica becomes leader.
 	t.marks = judge.NewMarks(t.views, marked, "")
 	return t, nil
 }
 
-// open makes a view's keeper. It reuses the table of an earlier keeper in this process.
+// open opens a view for writing. It reuses the table of newest records that this process had when it opened the view
+// before.
 func (s *Sink) open(ctx context.Context, source string, v *replicator.View) (*keeper, error) {
 	topic, err := s.topic(ctx, v, source)
 	if err != nil {
@@ -148,8 +148,8 @@ func (s *Sink) open(ctx context.Context, source string, v *replicator.View) (*ke
 	return k, nil
 }
 
-// look makes a keeper that only reads. If this sink publishes the view, look returns the publishing keeper, because
-// that keeper's table is up to date, and another producer would fence it.
+// look opens a view for reading. If this sink publishes the view, look returns the keeper that does so: its table is up
+// to date, and a second producer would fence the first.
 func (s *Sink) look(ctx context.Context, source string, v *replicator.View) (*keeper, error) {
 	s.mu.Lock()
 	publishes := s.keepers[place{source, v.Name}]
@@ -164,7 +164,7 @@ func (s *Sink) look(ctx context.Context, source string, v *replicator.View) (*ke
 	if err != nil {
 		return nil, err
 	}
-	k := &keeper{sink: s, source: source, view: v, topic: topic, looks: true}
+	k := &keeper{sink: s, source: source, view: v, topic: topic, readOnly: true}
 	s.mu.Lock()
 	s.looking = append(s.looking, k)
 	s.mu.Unlock()

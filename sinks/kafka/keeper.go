@@ -18,7 +18,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// keeper writes one view for one source.
+// keeper writes and reads one view of one source.
 type keeper struct {
 	sink   *Sink
 	source string
@@ -28,12 +28,12 @@ type keeper struct {
 	mu        sync.Mutex
 	producer  *kgo.Client
 	table     *changelog.Table // the newest record of each cell, on disk
-	mark      *changelog.Mark  // the last mark written
-	marksRead int64            // the offset up to which the marks topic was read
-	broken    error            // why the keeper can't write any more, such as a transaction whose outcome is unknown
-	looks     bool             // the keeper only reads, and another publisher may write the view
+	mark      *changelog.Mark  // the view's progress, as last read or written
+	marksRead int64            // next offset to read in the marks topic
+	broken    error            // error after which the view must be opened again, such as a transaction of unknown outcome
+	readOnly  bool             // opened by Look; another publisher may write the view
 
-	waiting queue // requests for the next transaction
+	waiting queue
 }
 
 // queue gathers requests while a transaction is pending. The next transaction writes them together.
@@ -42,7 +42,7 @@ type queue struct {
 	requests []*request
 }
 
-// request is one call of apply.
+// request is one call of apply. Another call may execute it, and then sets done and err.
 type request struct {
 	batch *judge.Batch
 	parts []part
@@ -77,7 +77,8 @@ func (k *keeper) open(ctx context.Context) error {
 	if err := k.register(ctx); err != nil {
 		return err
 	}
-	// The mark goes to the end of every partition. When a reader sees the mark, all earlier records are readable, too.
+	// restore reads up to this new mark at the end of every partition. Once the mark is readable, so are all earlier
+	// records.
 	if err := k.writeMark(ctx, k.mark.Standing); err != nil {
 		return err
 	}
@@ -97,17 +98,17 @@ func (k *keeper) look(ctx context.Context) error {
 	return k.follow(ctx)
 }
 
-// follow reads the records that another publisher has committed since the last call. A publishing keeper needs no
-// records from others.
+// follow reads the records that another publisher has committed since the last call. If k publishes the view itself,
+// there are none.
 func (k *keeper) follow(ctx context.Context) error {
-	if !k.looks {
+	if !k.readOnly {
 		return nil
 	}
 	return k.catchUp(ctx)
 }
 
-// catchUp reads the topic's committed records that k.table lacks. Like allMarks, it waits a moment for transactions
-// that are just ending.
+// catchUp reads the topic's committed records that k.table lacks. It waits a moment for transactions that are just
+// ending, because Kafka acknowledges a commit before readers can see it.
 func (k *keeper) catchUp(ctx context.Context) error {
 	written, err := k.sink.ends(ctx, k.topic.name)
 	if err != nil {
@@ -155,11 +156,9 @@ func (k *keeper) makeTable() {
 	}
 }
 
-// takeOver creates the producer, and makes the cluster end the previous publisher's transaction. From then on, no other
-// publisher can write. The client retries until that transaction has ended, so takeOver limits the time. The
-// transaction may stay open because one of its partitions has no leader. Or a broker has refused the record that ends
-// it, because message.timestamp.before.max.ms applies to that record, too. After such a refusal, Kafka does not retry
-// until the broker that coordinates the transaction restarts.
+// takeOver creates the producer. Kafka then ends the previous publisher's transaction, and refuses its later writes.
+// takeOver limits the time for that, because Kafka can't end the transaction while a partition has no leader, or if the
+// topic's message.timestamp.before.max.ms makes a broker refuse the record that ends it.
 func (k *keeper) takeOver(ctx context.Context) error {
 	var err error
 	id := fmt.Sprintf("replicator/%s/%s/%s", k.topic.name, k.view.Name, k.source)
@@ -216,7 +215,6 @@ func (k *keeper) close() error {
 	return nil
 }
 
-// discard removes the table.
 func (k *keeper) discard() error {
 	if k.table == nil {
 		return nil
@@ -231,9 +229,8 @@ func (k *keeper) usable() error {
 	return nil
 }
 
-// transact writes records in one transaction. After the brokers acknowledge them, it calls the function `last`, and
-// writes the records that this call returns. If transact returns nil, all records are committed. Otherwise the keeper
-// can't be used any more.
+// transact writes records in one transaction. After the brokers acknowledge them, it also writes the records that
+// `last` returns. If transact returns nil, all are committed. Otherwise the view must be opened again.
 func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func() []*kgo.Record) (err error) {
 	if err := k.usable(); err != nil {
 		return err
@@ -257,7 +254,7 @@ func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func(
 	if err == nil {
 		err = k.producer.EndTransaction(ctx, kgo.TryCommit)
 	}
-	if err != nil && ctx.Err() != nil { // the client's error only says that ctx is done
+	if err != nil && ctx.Err() != nil { // ctx has the reason, and the client's error does not
 		err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 	}
 	if err != nil {
@@ -266,8 +263,8 @@ func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func(
 	return nil
 }
 
-// produce waits until records are acknowledged. A transactional producer does not give up a pending record when ctx is
-// done. If no broker answers, only closing the producer ends the wait. After that the producer can't be used any more.
+// produce waits until the brokers acknowledge records. If no broker answers, only closing the producer ends the wait: a
+// transactional producer does not give up a pending record when ctx is done.
 func (k *keeper) produce(ctx context.Context, records []*kgo.Record) error {
 	defer context.AfterFunc(ctx, k.producer.Close)()
 	return k.producer.ProduceSync(ctx, records...).FirstErr()
@@ -291,7 +288,7 @@ func (k *keeper) explain(err error) error {
 		errors.Is(err, kerr.ClusterAuthorizationFailed) {
 		err = replicator.Fatal(fmt.Errorf("%w. docs/kafka.md lists the permissions that the user needs", err))
 	}
-	if errors.Is(err, kerr.InvalidTimestamp) { // the record's timestamp is the time of the write
+	if errors.Is(err, kerr.InvalidTimestamp) { // a record carries the time of the write, so one of the clocks is wrong
 		err = fmt.Errorf("%w: this machine's clock differs from the broker's by more than the topic's "+
 			"message.timestamp.after.max.ms (an hour by default) or message.timestamp.before.max.ms. Correct the "+
 			"clocks", err)
@@ -305,10 +302,9 @@ type part struct {
 	of        *replicator.Op
 	what      *replicator.Value
 	key       []byte
-	record    *changelog.Record // the record to write for the value
+	record    *changelog.Record
 }
 
-// known returns what the sink knows about a cell, from the table's entry for the cell.
 func (k *keeper) known(e changelog.Entry) judge.Known {
 	known := judge.Known{State: e.State, Shown: e.Shown, Dead: e.Dead}
 	if k.forgotten(e) {
@@ -317,8 +313,8 @@ func (k *keeper) known(e changelog.Entry) judge.Known {
 	return known
 }
 
-// forgotten reports whether an entry was written before register made the view's mark. Then the entry's state doesn't
-// count, because it may be from another definition.
+// forgotten reports whether a record was in the topic before the view was opened as a new one. Then the state in the
+// record doesn't count, because it may be from another definition of the view.
 func (k *keeper) forgotten(e changelog.Entry) bool {
 	return int(e.Partition) < len(k.mark.Forgotten) && e.Offset < k.mark.Forgotten[e.Partition]
 }
@@ -345,8 +341,8 @@ func (k *keeper) applyAll(ctx context.Context, all []*request) error {
 	if err := k.usable(); err != nil {
 		return err
 	}
-	if k.looks { // from now on, this keeper publishes
-		k.looks = false
+	if k.readOnly { // Look opened this keeper: take the view over before the first write
+		k.readOnly = false
 		if err := k.open(ctx); err != nil {
 			k.broken = err
 			return err
@@ -366,7 +362,6 @@ func (k *keeper) applyAll(ctx context.Context, all []*request) error {
 	return k.write(ctx, records)
 }
 
-// write writes records of cells in one transaction.
 func (k *keeper) write(ctx context.Context, records []*kgo.Record) error {
 	if err := k.transact(ctx, records, nil); err != nil {
 		return err
@@ -378,7 +373,7 @@ func (k *keeper) write(ctx context.Context, records []*kgo.Record) error {
 	return nil
 }
 
-// judge returns the records to write for parts of a batch.
+// judge decides which values apply, and returns their records.
 func (k *keeper) judge(batch *judge.Batch, parts []part) (records []*kgo.Record, err error) {
 	keys := make([][]byte, len(parts))
 	for i := range parts {
@@ -407,7 +402,7 @@ func (k *keeper) decide(batch *judge.Batch, p *part, known judge.Known, e change
 	case applies:
 	case next == known.State:
 		return nil, nil
-	default: // only the state changes
+	default: // the op doesn't apply, but changes the cell's state: write the old value with the new state
 		held, err := k.held(p.key, e)
 		if err != nil {
 			return nil, err
@@ -428,12 +423,11 @@ func (k *keeper) decide(batch *judge.Batch, p *part, known judge.Known, e change
 	}
 	if next == known.State && e.Shown == (record.Row != nil) && e.Dead == (record.Dead != "") &&
 		string(e.Value) == string(r.Value) && !p.of.Rewrite {
-		return nil, nil // the topic already has this record: a replay
+		return nil, nil // a replay: the topic already has this record
 	}
 	return r, nil
 }
 
-// held decodes a cell's record from the table's entry for the cell.
 func (k *keeper) held(key []byte, e changelog.Entry) (*changelog.Record, error) {
 	return changelog.DecodeEntry(key, e)
 }

@@ -14,8 +14,8 @@ import (
 	"replicator/internal/pause"
 )
 
-// found is a mark that was read from the marks topic. mark is nil if the mark was deleted. err says why the mark can't
-// be decoded.
+// found is a view's progress, read from the marks topic. mark is nil if the progress was deleted, and err is set if it
+// can't be decoded.
 type found struct {
 	mark   *changelog.Mark
 	err    error
@@ -26,7 +26,8 @@ type found struct {
 // write the transaction's end into the partitions, so a new mark may look uncommitted for a moment.
 const settling = time.Second
 
-// allMarks reads all marks in a topic's marks topic. It also returns the offset at which readMarks can continue.
+// allMarks reads the progress of every view and source from a topic's marks topic. It also returns the offset at which
+// readMarks can continue.
 func (s *Sink) allMarks(ctx context.Context, t *topic) (map[place]found, int64, error) {
 	marks, from := map[place]found{}, int64(0)
 	for late := time.Now().Add(settling); ; {
@@ -46,8 +47,8 @@ func (s *Sink) allMarks(ctx context.Context, t *topic) (map[place]found, int64, 
 }
 
 // readMarks reads a topic's marks topic from an offset to its end. It also returns the offset at which to continue, and
-// the end. It stops at an open transaction instead of waiting for it. A killed publisher's transaction stays open until
-// the next publisher opens the view. But the next publisher first calls Sink.Marks, which would wait forever.
+// the end. It doesn't wait for an open transaction: that of a killed publisher may stay open until the next publisher
+// opens the view, and the next publisher reads the marks first.
 func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (
 	marks map[place]found, next, end int64, err error,
 ) {
@@ -72,8 +73,8 @@ func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (
 	return marks, next, end, nil
 }
 
-// register sets k.mark to the view's mark. If the topic has no usable mark, k.mark becomes a new mark without any
-// progress, which is not written yet.
+// register reads the view's progress from the marks topic into k.mark. If none is usable there, k.mark becomes a new
+// mark without any progress, which is not written yet.
 func (k *keeper) register(ctx context.Context) error {
 	marks, end, err := k.sink.allMarks(ctx, k.topic)
 	if err != nil {
@@ -124,10 +125,8 @@ func (k *keeper) register(ctx context.Context) error {
 	return nil
 }
 
-// spread returns the number of partitions that the topic's cells are spread over. As long as the topic's id stays the
-// same, this is the number of partitions that the topic had when its first view was created. If a cell moved to a
-// partition added later, it would have two newest records. The marks of any view and source give the number: those in
-// the marks topic, or else those in the topic's partitions.
+// spread returns the number of partitions that hold cells: as many as the topic had when its first view was created. A
+// cell must never move to a partition that was added later, because it would then have two newest records.
 func (k *keeper) spread(ctx context.Context, marks map[place]found) (int, error) {
 	n := 0
 	for _, m := range marks {
@@ -153,14 +152,14 @@ func (k *keeper) spread(ctx context.Context, marks map[place]found) (int, error)
 	return k.topic.partitions, nil
 }
 
-// writeMark writes the mark to every partition, and then to the marks topic, with the offsets of the marks in the
-// partitions. It does this in one transaction, after the data that the mark covers.
+// writeMark writes the progress `at` in one transaction: a mark into every partition, after the data that it covers,
+// and then a mark with the offsets of the others into the marks topic.
 func (k *keeper) writeMark(ctx context.Context, at replicator.Standing) error {
 	next := *k.mark
 	next.Standing, next.Time, next.Offsets = at, time.Now(), nil
 	short := next
 	short.Topic, short.Forgotten, short.Starts = "", nil, nil
-	// Partitions added later hold no cells, but their readers wait for marks, too.
+	// also the partitions that were added later: they hold no cells, but their readers wait for marks
 	behind := make([]*kgo.Record, k.topic.partitions)
 	for p := range behind {
 		behind[p] = changelog.EncodeMark(&short)
@@ -183,7 +182,7 @@ func (k *keeper) writeMark(ctx context.Context, at replicator.Standing) error {
 	return nil
 }
 
-// stood returns the view's progress according to its mark in the sink, or nil if the mark is gone.
+// stood reads the view's progress from the marks topic; nil if it was deleted. It fails if a topic has lost data.
 func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -214,7 +213,7 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 		return nil, err
 	}
 	k.marksRead = read
-	if err := k.alone(marks); err != nil { // meanwhile, another view or source may have written marks to this topic
+	if err := k.alone(marks); err != nil { // fails if another view or source has marked the topic meanwhile
 		return nil, err
 	}
 	m, changed := marks[place{k.source, k.view.Name}]
@@ -229,21 +228,20 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 	return &m.mark.Standing, nil
 }
 
-// standing returns the progress in the keeper's last mark.
 func (k *keeper) standing() replicator.Standing {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.mark.Standing
 }
 
-// raise writes a mark with the given progress, unless the last mark already has it.
+// raise writes the progress `at` to the topics, unless it is already there.
 func (k *keeper) raise(ctx context.Context, at replicator.Standing) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.usable(); err != nil {
 		return err
 	}
-	if k.looks {
+	if k.readOnly {
 		return fmt.Errorf("view %s is open read-only, so its mark can't be written", k.view.Name)
 	}
 	if sameStanding(at, k.mark.Standing) {

@@ -8,12 +8,12 @@ import (
 	"replicator/internal/changelog"
 )
 
-// A topic holds one view of one source. Readers take its last mark for the position up to which all changes are
-// published, and the last record of a key for the cell's content. A second view's mark would cover changes that the
-// first view has not written yet. The positions of two sources can't be ordered.
+// Why a topic holds one view of one source: readers trust that all changes up to the position in the last mark are
+// published. A second view's mark would cover changes that the first view has not written yet, and the positions of two
+// sources can't be ordered.
 
-// rival returns a fault if any of the marks belongs to another view or source than those in the parameter `of`, and nil
-// otherwise. Marks from before the topic was deleted and created again don't count.
+// rival returns a fault if any of the marks belongs to another view or source than `of`, and nil otherwise. Marks of a
+// deleted topic of the same name don't count.
 func (t *topic) rival(marks map[place]found, of place) *fault {
 	var other *place
 	for at, m := range marks {
@@ -44,7 +44,7 @@ func (t *topic) rival(marks map[place]found, of place) *fault {
 	}
 }
 
-// alone returns an error if any of the marks belongs to a different view or source.
+// alone returns an error if any of the topic's records of progress (marks) belongs to a different view or source.
 func (k *keeper) alone(marks map[place]found) error {
 	rival := k.topic.rival(marks, place{k.source, k.view.Name})
 	if rival == nil {
@@ -54,8 +54,7 @@ func (k *keeper) alone(marks map[place]found) error {
 		rival.error, rival.fix)), k.view.Name)
 }
 
-// checkMarks reads a topic's marks. It returns a fault if they can't be read, or if a mark belongs to another view or
-// source than those in the parameter `of`.
+// checkMarks returns a fault if a topic's marks can't be read, or if one belongs to another view or source than `of`.
 func (s *Sink) checkMarks(ctx context.Context, t *topic, of place) *fault {
 	if t.id == "" || t.marks == nil {
 		return nil

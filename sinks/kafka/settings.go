@@ -9,25 +9,25 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Settings are a view's settings that only Kafka sinks have. The names and the order of its JSON members are part of
-// fingerprints, so they never change.
+// Settings are a view's settings that only Kafka sinks have. Their JSON is part of the fingerprint, the hash of a
+// view's definition, so it must never change.
 type Settings struct {
 	Topic string `json:"topic,omitempty"`
 
-	// The other settings say how to create topics. They don't affect the view's content.
+	// The other settings say how to create a missing topic. They are not in the JSON, because they don't affect the view's
+	// content.
 	Create      bool `json:"-"`
 	Partitions  int  `json:"-"` // 0: defaultPartitions
-	Replication int  `json:"-"` // 0: the cluster's default
+	Replication int  `json:"-"` // 0: the cluster's default number of replicas
 }
 
-// defaultPartitions is the default number of partitions of a new topic. The processes that read the topic as a group
-// divide the partitions among themselves. The number can't be changed later without refilling the view.
+// defaultPartitions is the default number of partitions of a new topic. At most this many processes can read the topic
+// as a group. The number can't be changed later without refilling the view.
 const defaultPartitions = 12
 
 // sourceName is the placeholder for the shard's name in a topic's name.
 const sourceName = "{source}"
 
-// topicOf returns the topic of a view and a source.
 func topicOf(v *replicator.View, source string) string {
 	return strings.ReplaceAll(settingsOf(v).Topic, sourceName, source)
 }
@@ -79,8 +79,8 @@ func readView(s *config.ViewSection) config.Target {
 	return target
 }
 
-// badOrigin returns why a topic would hold the records of several sources, or of a source that readers can't identify.
-// It returns "" if the topic is valid.
+// badOrigin returns why a topic's name does not fit the configured source, or "" if it does. A topic can hold the
+// records of only one database.
 func badOrigin(source *config.Source, topic string) string {
 	named := strings.Contains(topic, sourceName)
 	sharded := len(source.Shards) > 0 && source.Shards[0].Name != ""

@@ -17,9 +17,9 @@ type Target struct {
 	sink    *Sink
 	source  string
 	views   []*replicator.View
-	keepers []*keeper // keepers of the views, in the same order
+	keepers []*keeper // keepers[i] writes views[i]
 	marks   *judge.Marks
-	shares  bool // another target uses one of the keepers to publish its view (see Sink.look)
+	shares  bool // another target of this process publishes one of the views, with the same producer
 }
 
 // parts groups the values of ops by view.
@@ -59,7 +59,7 @@ func (s *Sink) record(cell replicator.Cell, v *replicator.Value) *changelog.Reco
 
 // Apply implements replicator.Target, with one transaction for each view.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
-	if t.shares { // canceling a transaction would close the shared producer
+	if t.shares { // canceling a transaction closes its producer, which another target uses, too
 		ctx = context.WithoutCancel(ctx)
 	}
 	batch := judge.NewBatch(ops)
@@ -94,7 +94,7 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]repli
 	return versions.Spans(), nil
 }
 
-// lookUp calls the function `each` once per key, with the table's entry and what the entry says about the cell.
+// lookUp calls the function `each` once per key, with the cell's newest record and what the sink knows about the cell.
 func (k *keeper) lookUp(ctx context.Context, keys [][]byte,
 	each func(n int, e changelog.Entry, known judge.Known)) error {
 	k.mu.Lock()
@@ -212,7 +212,7 @@ func sameJSON(a, b []byte) bool {
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
-// cursor says where a walk continues.
+// cursor is where a listing of cells continues: after Key, in the view with this index.
 type cursor struct {
 	View int
 	Key  []byte

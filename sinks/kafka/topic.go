@@ -19,7 +19,7 @@ import (
 // topic is a view's topic as the cluster describes it.
 type topic struct {
 	name       string
-	id         string // "" if the topic does not exist
+	id         string // the topic's id, which changes if it is deleted and created again; "" if there is no topic
 	partitions int
 	replicas   int // the lowest number of replicas that a partition has
 	inSync     int // the lowest number of in-sync replicas that a partition has
@@ -27,7 +27,7 @@ type topic struct {
 	policy     string
 	minInSync  string
 	largest    int    // maximum size of a batch, in bytes
-	marks      *topic // the marks topic; nil if it does not exist
+	marks      *topic // the topic NAME.marks with the view's progress; nil if it does not exist
 }
 
 // describe asks the cluster about a topic and its marks topic.
@@ -116,7 +116,6 @@ func (s *Sink) topic(ctx context.Context, v *replicator.View, source string) (*t
 	return t, nil
 }
 
-// usable returns an error if a view can't be kept in a topic.
 func (s *Sink) usable(v *replicator.View, t *topic) error {
 	refuse := func(format string, args ...any) error {
 		return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: %s", v.Name,
@@ -158,12 +157,12 @@ func notCompacted(t *topic) string {
 		t.name, t.policy)
 }
 
-// create makes the topics that are missing.
+// create creates the topic and its marks topic, if they are missing.
 func (s *Sink) create(ctx context.Context, v *replicator.View, t *topic) error {
 	settings := settingsOf(v)
 	// Tombstones stay a week, because a publisher may restart from a checkpoint that is a week old.
-	policy, day := "compact", "604800000"
-	config := map[string]*string{"cleanup.policy": &policy, "delete.retention.ms": &day}
+	policy, week := "compact", "604800000"
+	config := map[string]*string{"cleanup.policy": &policy, "delete.retention.ms": &week}
 	if settings.Replication > 2 {
 		two := "2"
 		config["min.insync.replicas"] = &two
@@ -193,7 +192,6 @@ func (s *Sink) create(ctx context.Context, v *replicator.View, t *topic) error {
 	return nil
 }
 
-// ends returns the end offsets of the partitions of topics.
 func (s *Sink) ends(ctx context.Context, topics ...string) (map[string]map[int32]int64, error) {
 	listed, err := s.admin.ListEndOffsets(ctx, topics...)
 	return s.offsets(listed, err, "end", topics)
@@ -227,8 +225,8 @@ func (s *Sink) offsets(listed kadm.ListedOffsets, err error, what string, topics
 	return offsets, nil
 }
 
-// lost checks whether a topic still has the data that a mark covers. The first error says what the topic has lost. The
-// second error says why lost could not check.
+// lost checks whether a topic still has the data that m covers. The first error says what the topic has lost, the
+// second why lost could not check.
 func (s *Sink) lost(ctx context.Context, t *topic, m *changelog.Mark) (error, error) {
 	if t.id != m.Topic {
 		return fmt.Errorf("topic %s was deleted and created again: %w", t.name, replicator.ErrSinkLost), nil
