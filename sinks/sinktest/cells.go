@@ -27,7 +27,6 @@ func (f *fixture) entity(key replicator.Key) int {
 	return i / len(f.s.feeds())
 }
 
-// of returns the cells of an entity.
 func (f *fixture) of(entity int) []replicator.Cell {
 	n := len(f.s.feeds())
 	return f.cells[entity*n : (entity+1)*n]
@@ -57,7 +56,6 @@ func (f *fixture) fresh(n int) []body {
 	return bodies
 }
 
-// texts returns the texts of a body.
 func (b body) texts() (texts []string) {
 	for _, value := range b {
 		list, ok := value.([]any)
@@ -95,7 +93,6 @@ func (f *fixture) looks(version, asOf int64, bodies map[int]body) []replicator.O
 	return ops
 }
 
-// showsOf compares the views with the contents that the entities' bodies should give.
 func (f *fixture) showsOf(when string, bodies map[int]body) {
 	f.t.Helper()
 	newest := map[replicator.Cell]body{}
@@ -107,7 +104,6 @@ func (f *fixture) showsOf(when string, bodies map[int]body) {
 	f.shows(when, newest)
 }
 
-// page reads one page of a listing.
 type page[T any] func(after string, limit int) (found []T, next string, err error)
 
 // walk reads all pages of a listing, and calls the function `each` with the items of every page.

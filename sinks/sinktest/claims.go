@@ -17,7 +17,7 @@ type claims struct {
 	*fixture
 	names   []string
 	sides   map[string]*claimant
-	owner   map[replicator.Cell]string // the source whose row the views show
+	owner   map[replicator.Cell]string // by cell: the source whose row the views show
 	letters map[letter]bool            // the dead letters that a store should have
 	now     int64
 	trace   []string
@@ -28,10 +28,10 @@ type claimant struct {
 	name   string
 	target replicator.Target
 	log    []claimed
-	read   int                                  // how many changes of log were applied
-	rows   map[replicator.Cell]body             // the shard's rows
+	read   int // how many changes of log were applied
+	rows   map[replicator.Cell]body
 	known  map[replicator.Cell]replicator.State // the states that a sink should know by now
-	bodies map[replicator.Cell]body             // the bodies of the cells in known; a deleted cell has none
+	bodies map[replicator.Cell]body             // the rows that a sink should know by now; a deleted cell has none
 }
 
 // claimed is a change of a shard's cell. A nil body means that the row was deleted.
@@ -47,9 +47,8 @@ type letter struct {
 	cell   replicator.Cell
 }
 
-// testClaims makes two sources claim the same cells. All views must always show the row of one of them, or nothing if
-// that row has no entry in the view. They must show nothing of a cell for which neither source has a row. The source
-// whose row is not shown must have a dead letter that says so.
+// testClaims gives two sources rows of the same cells. All views must always show the row of one and the same source
+// (nothing, if that row has no entry in a view). The other source must have a dead letter for its row.
 func testClaims(f *fixture) {
 	if _, ok := f.target.(replicator.Tidier); !ok { // a sink without Tidier keeps the cells of each source apart
 		f.t.Skip("the target does not report other sources' cells")
@@ -95,7 +94,7 @@ func (c *claims) play() {
 			}
 			c.change(side, cell, b)
 		case n == 4:
-			side.read = max(0, side.read-c.rnd.IntN(5)) // a crash
+			side.read = max(0, side.read-c.rnd.IntN(5)) // a crash: the last changes are applied again
 		default:
 			c.step(side)
 			if c.rnd.IntN(10) == 0 {
@@ -140,7 +139,6 @@ func (c *claims) spoil(b body) {
 	}
 }
 
-// change changes a source's row.
 func (c *claims) change(s *claimant, cell replicator.Cell, b body) {
 	c.now++
 	if b == nil {

@@ -13,8 +13,8 @@ type at struct {
 	entity int
 }
 
-// differences returns the differences that Compare finds, by view and entity. All cells of an entity have the same
-// difference.
+// differences returns what Compare finds, by view and entity. It fails the test if Compare reports different kinds for
+// two cells of one entity.
 func (f *fixture) differences(ops []replicator.Op) map[at]replicator.DifferenceKind {
 	f.t.Helper()
 	found, err := f.target.Compare(f.t.Context(), ops)
@@ -37,7 +37,6 @@ func (f *fixture) differences(ops []replicator.Op) map[at]replicator.DifferenceK
 	return kinds
 }
 
-// differ fails the test unless Compare finds the expected differences.
 func (f *fixture) differ(when string, ops []replicator.Op, want map[at]replicator.DifferenceKind) {
 	f.t.Helper()
 	if got := f.differences(ops); !maps.Equal(got, want) {
@@ -45,7 +44,7 @@ func (f *fixture) differ(when string, ops []replicator.Op, want map[at]replicato
 	}
 }
 
-// everywhere returns the differences that Compare should find: an entity has its kind in every view that it feeds.
+// everywhere returns what Compare should find if each entity has a given kind of difference in all views that it feeds.
 func (f *fixture) everywhere(kinds map[int]replicator.DifferenceKind) map[at]replicator.DifferenceKind {
 	all := map[at]replicator.DifferenceKind{}
 	for entity, kind := range kinds {
@@ -60,7 +59,6 @@ func (f *fixture) everywhere(kinds map[int]replicator.DifferenceKind) map[at]rep
 	return all
 }
 
-// testCompare compares applied contents with other bodies.
 func testCompare(f *fixture) {
 	const right, missing, stale, extra, nothing = 0, 1, 2, 3, 4
 	f.spread(5)
@@ -96,7 +94,6 @@ func testCompare(f *fixture) {
 	f.differ("what was applied, once more", f.looks(5, 70, applied), nil)
 }
 
-// testByHand changes the views' contents with plain commands, and repairs them.
 func testByHand(f *fixture) {
 	if f.s.Plant == nil || f.s.Remove == nil {
 		f.t.Skip("the subject has no Plant or no Remove, so nothing is changed by hand")
@@ -104,12 +101,14 @@ func testByHand(f *fixture) {
 	const right, missing, stale, extra = 0, 1, 2, 3
 	tidier, tidies := f.target.(replicator.Tidier)
 	for i, repair := range []func(bodies map[int]body) []replicator.Op{
-		func(bodies map[int]body) []replicator.Op { // a rebuild in place, which then reconciles deletes
+		// like a rebuild in place: puts of all rows, and then re-reads of the cells that have none
+		func(bodies map[int]body) []replicator.Op {
 			there := maps.Clone(bodies)
 			delete(there, extra)
 			return append(f.puts(5, 50, there), f.looks(5, 60, map[int]body{extra: nil})...)
 		},
-		func(bodies map[int]body) []replicator.Op { return f.looks(5, 80, bodies) }, // a verify with repair
+		// like a verify with repair: a re-read of every cell
+		func(bodies map[int]body) []replicator.Op { return f.looks(5, 80, bodies) },
 	} {
 		if i > 0 {
 			f.clear()
@@ -143,7 +142,7 @@ func testByHand(f *fixture) {
 		for place, kind := range want {
 			i := slices.IndexFunc(f.s.Views, func(v *replicator.View) bool { return v.Name == place.view })
 			got, sum := found[place], isSum(f.s.Views[i])
-			if got == kind || got != "" && sum { // the sum also has other entities, so the kind may differ
+			if got == kind || got != "" && sum { // the sum also includes other entities, so Compare may report a different kind
 				continue
 			}
 			stray := got == "" && sum || kind != replicator.Missing && (got == "" || got == replicator.Missing)

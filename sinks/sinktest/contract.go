@@ -68,9 +68,9 @@ type fixture struct {
 	rnd    *rand.Rand
 	source string
 	target replicator.Target
-	base   int64 // part of the fixture's keys, so that they differ from other steps' keys
+	base   int64 // part of all keys that this fixture makes, so that they differ from other fixtures' keys
 	cells  []replicator.Cell
-	texts  map[string]bool // the texts of all bodies that f.fresh has made; it makes none of them again
+	texts  map[string]bool // the texts in the bodies that f.fresh has made; no two of its bodies share a text
 }
 
 func newFixture(t testing.TB, s *Subject, base int64) *fixture {
@@ -285,7 +285,6 @@ func (f *fixture) versions(want ...int64) {
 	}
 }
 
-// highest checks the highest version that the sink reports for the first cell.
 func (f *fixture) highest(want int64) {
 	f.t.Helper()
 	got, err := f.target.Versions(f.t.Context(), f.cells[:1])

@@ -6,7 +6,7 @@ import (
 	"replicator"
 )
 
-// dead checks a cell against its body: the cell is dead in these views, and correct in the others.
+// dead checks that a cell with this body is a dead letter in these views, and is right in the others.
 func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 	f.t.Helper()
 	for i := range f.s.Views {
@@ -15,7 +15,8 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 		}
 	}
 	const asOf = firstOrder - 2
-	for _, version := range []int64{version, asOf} { // the row's version, or asOf if log positions are the versions
+	// a re-read has the row's version, or asOf in a table whose versions are log positions
+	for _, version := range []int64{version, asOf} {
 		differences, err := f.target.Compare(f.t.Context(), []replicator.Op{f.reset(c, version, asOf, b)})
 		if err != nil {
 			f.t.Fatalf("Compare: %v", err)
@@ -32,8 +33,8 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 	}
 }
 
-// testDead checks that a process that opens the sink later knows which cells are dead, even if the list of dead letters
-// is lost. Apply reports a dead cell also for an op that is stale.
+// testDead checks that a process that opens the sink later finds the dead letters, even if the store has lost them.
+// Apply reports a cell's dead letter also for an op that is stale.
 func testDead(f *fixture) {
 	c := f.cells[0]
 	fed := func(v *replicator.View) bool { return v.Feeds(c) }

@@ -7,8 +7,8 @@ import (
 	"replicator"
 )
 
-// fill fills views about which the sink knows nothing, as a pipeline does. It puts the source's rows. Then it re-reads
-// the cells that Unclaimed and Outdated list. At the end it marks the views as filled.
+// fill fills views about which the sink knows nothing, as a pipeline does: it puts the source's rows, re-reads the
+// cells that Unclaimed and Outdated list, and marks the views as filled.
 func (f *fixture) fill(order int64, bodies map[int]body) {
 	f.t.Helper()
 	f.apply(f.puts(2, order, bodies)...) // lower than the earlier content's version, which the sink has forgotten
@@ -91,8 +91,8 @@ func (f *fixture) fed(sink replicator.Sink) {
 	}
 }
 
-// knows checks an open target. It must have neither states nor progress for the views in the parameter `anew`. It must
-// still have the marks of the other views.
+// knows checks that an open target has neither states nor progress for the views in `anew`, and still has the marks of
+// the other views.
 func (f *fixture) knows(what string, views []*replicator.View, anew []string) {
 	f.t.Helper()
 	versions, err := f.target.Versions(f.t.Context(), f.cells)
@@ -114,7 +114,6 @@ func (f *fixture) knows(what string, views []*replicator.View, anew []string) {
 	}
 }
 
-// testRefresh checks that readers see applied changes after a refresh.
 func testRefresh(f *fixture) {
 	refresher, ok := f.target.(replicator.Refresher)
 	if !ok {

@@ -20,22 +20,21 @@ type environment struct {
 	base    int64 // where the next history's log positions and keys begin
 }
 
-// history is one random history.
 type history struct {
 	env      *environment
 	rnd      *rand.Rand
 	source   *source
 	replicas []*replica
-	late     []*batch // batches of crashed replicas and of scans that have not arrived yet
+	late     []*batch // not yet applied: batches of crashed replicas, and of scans
 	scans    bool
-	exact    bool                         // a read of the source sees exactly the changes up to its claimed position
+	exact    bool                         // a read of the source sees no change after the position that it claims
 	filling  bool                         // at first, views lack the rows from before `began`; then a scan puts them
 	began    int64                        // the log position at which the replicas began to follow
 	inOrder  bool                         // check after each batch that no cell goes back to an older state
 	forgets  bool                         // deleted cells are forgotten now and then
-	marked   int64                        // the highest position that was marked
+	marked   int64                        // the highest position that a replica has marked as applied
 	floors   map[floorKey]int64           // the lowest log position whose state a cell may show in a view
-	seen     map[floorKey]int64           // the highest end that the log had when a re-read of the cell was made
+	seen     map[floorKey]int64           // the log's end when the cell was last re-read
 	shown    map[string]map[string]string // by view: its content after the last batch
 	trace    []string                     // the applied ops, for analysing a failure
 }
@@ -123,7 +122,7 @@ func (h *history) run(ctx context.Context, changes int) error {
 	return h.drain(ctx)
 }
 
-// drain applies everything: the late batches, and each replica to the log's end.
+// drain applies everything: the batches of crashed replicas and of scans, and, by each replica, the log to its end.
 func (h *history) drain(ctx context.Context) error {
 	for {
 		if len(h.late) > 0 && h.rnd.IntN(3) == 0 {
@@ -160,21 +159,20 @@ func (h *history) mark(ctx context.Context) error {
 	return nil
 }
 
-// arrive applies a random late batch. So a scan's batches may arrive in any order.
+// arrive applies a random one of the batches of crashed replicas and of scans that were not applied yet.
 func (h *history) arrive(ctx context.Context) error {
 	i := h.rnd.IntN(len(h.late))
 	b := h.late[i]
 	err := h.apply(ctx, h.rnd.IntN(len(h.env.targets)), b)
 	if h.interrupted(err) {
-		return nil // the batch arrives again later, as when a scan repeats its last batch
+		return nil // the batch stays in h.late, and is applied again
 	}
 	h.late = slices.Delete(h.late, i, i+1)
 	return err
 }
 
-// forget marks how far a replica has come. Then its target forgets some or all cells that were deleted below a position
-// that the replica has passed. Pending batches may be below that position, too: of other replicas, of crashed ones, and
-// of scans.
+// forget marks how far a replica has come, and makes its target forget some of the cells that were deleted before.
+// Batches of other replicas, of crashed ones, and of scans may still hold older changes of these cells.
 func (h *history) forget(ctx context.Context) error {
 	r := h.replicas[h.rnd.IntN(len(h.replicas))]
 	target := h.env.targets[r.target]
@@ -213,8 +211,7 @@ func (h *history) forget(ctx context.Context) error {
 	}
 }
 
-// reread re-reads the cell of an op that Apply reported as unknown, and applies the current row. For a batch of a
-// crashed process, it is called only sometimes.
+// reread re-reads the cell of an op that Apply reported as unknown, and applies the current row.
 func (h *history) reread(ctx context.Context, target int, op replicator.Op) error {
 	i := slices.IndexFunc(h.source.cells, func(c *cell) bool { return c.id == op.Cell })
 	asOf := h.claim(max(h.began, h.marked))
@@ -223,7 +220,6 @@ func (h *history) reread(ctx context.Context, target int, op replicator.Op) erro
 	return h.apply(ctx, target, b)
 }
 
-// interrupted reports whether a batch may have been applied in part.
 func (h *history) interrupted(err error) bool {
 	return err != nil && h.env.subject.Interrupted != nil && h.env.subject.Interrupted(err)
 }
@@ -238,13 +234,12 @@ func (h *history) scan() {
 			continue
 		}
 		if !c.versioned && !h.exact && c.newestAt(low) != c.newestAt(h.source.now) {
-			continue // if versions are positions, a pipeline leaves cells that changed during the read to the tail
+			continue // if log positions are the versions, a scan leaves out cells that changed meanwhile: the log has their rows
 		}
 		other := c.rows[h.rnd.IntN(len(c.rows))]
 		for _, r := range c.rows {
-			// If rows have equal versions, a scan puts the row that was inserted last after the others. Here, this row
-			// stands for all of them. (If an earlier row is updated in place, the log makes that row the newest, and a
-			// scan can't know it. Only a unique key prevents this.)
+			// If rows have equal versions, a scan puts the row that was inserted last after the others. Here, this row stands
+			// for all of them.
 			if r.version == other.version && r.order > other.order {
 				other = r
 			}
@@ -282,7 +277,6 @@ func (h *history) reset(c *cell, newest *row, asOf int64) replicator.Op {
 	return op
 }
 
-// apply applies a batch and checks the views after it.
 func (h *history) apply(ctx context.Context, target int, b *batch) error {
 	given := slices.Clone(b.ops)
 	applied, err := h.env.targets[target].Apply(ctx, given)
@@ -312,7 +306,7 @@ func (h *history) apply(ctx context.Context, target int, b *batch) error {
 		}
 	}
 	if b.dead && h.rnd.IntN(2) == 0 {
-		return nil // the process ended before it could re-read the unknown cells
+		return nil // the process died before it could re-read the cells of the ops in Applied.Unknown
 	}
 	for _, i := range applied.Unknown {
 		if max(b.ops[i].Order, b.ops[i].AsOf) >= h.marked {
@@ -352,7 +346,7 @@ func (h *history) look(b *batch, left []int) error {
 	return nil
 }
 
-// watched reports whether a step back in a view is visible: each cell must have its own entry.
+// watched reports whether histories can see a step back in a view: only if each cell has its own entry.
 func watched(s *Subject, v *replicator.View) bool {
 	return !s.shared(v) && v.Kind != "counter" && v.Kind != "ranking"
 }
@@ -376,9 +370,8 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 	floor := h.floors[k]
 	switch {
 	case read.claim != 0 && op.AsOf == 0:
-		// A scan's row says nothing about the cell's other rows. So the view may briefly show an older row, or one that
-		// the log has not delivered yet. A scan does not raise the floor, the position that the cell has certainly
-		// reached. If readers must not see older rows, the view is filled in a shadow.
+		// A scan's row says nothing about the cell's other rows. So the view may briefly show an older row, or one that the
+		// log has not delivered yet.
 		return nil
 	case read.claim != 0: // a full re-read shows the cell at the claimed position or later
 		floor = max(floor, read.claim)

@@ -76,8 +76,8 @@ func testOvertaken(f *fixture) {
 	mark(f.target, at(2, 10, 0), true) // must fail despite the later position: f.target missed the other's fill
 }
 
-// testRegistered opens two targets before either marks anything. Both register the same log epoch, for different logs.
-// The second one must fail and change nothing.
+// testRegistered opens two targets before either marks anything. Both then mark positions in the same epoch, of
+// different logs. The second Mark must fail and change nothing.
 func testRegistered(f *fixture) {
 	f.source = "registered"
 	f.target = open(f.t, f.s, f.source, f.s.Views)

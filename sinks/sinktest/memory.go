@@ -13,8 +13,6 @@ import (
 	"replicator/sinks/judge"
 )
 
-// The optional interfaces of the in-memory sink, and operations with which pipeline tests change it by hand.
-
 var (
 	_ replicator.Shadower = (*Reference)(nil)
 	_ replicator.Sourced  = (*Reference)(nil)
@@ -202,7 +200,6 @@ func (r *Reference) Corrupt(source, view string, cell replicator.Cell, entries [
 	}
 }
 
-// drop removes everything that the sink holds for a view.
 func (r *Reference) drop(view string) {
 	maps.DeleteFunc(r.marks, func(m mark, _ replicator.Mark) bool { return m.view == view })
 	maps.DeleteFunc(r.horizons, func(m mark, _ int64) bool { return m.view == view })

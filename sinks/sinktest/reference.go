@@ -17,15 +17,14 @@ type Reference struct {
 	mu    sync.Mutex
 	rule  judge.Rule                   // State.Next, except when the suite itself is tested
 	cells map[place]judge.Known        // what the sink knows about each cell in a view, also about deleted cells
-	held  map[place][]replicator.Entry // the entries that each cell contributes, which readers see
-	waits map[place][]replicator.Entry // what a cell will contribute once another source's row of the key is gone
+	held  map[place][]replicator.Entry // the entries that readers see
+	waits map[place][]replicator.Entry // entries that another source's row of the key keeps from being shown
 	marks map[mark]replicator.Mark
 
-	horizons map[mark]int64 // the log position below which deleted cells may have been forgotten
+	horizons map[mark]int64 // cells deleted below this log position may have been forgotten
 	blind    bool           // for tests of the suite itself: the sink ignores its horizons
 }
 
-// place identifies a cell in a view.
 type place struct {
 	source, view string
 	cell         replicator.Cell
@@ -94,7 +93,6 @@ func (r *Reference) Forget(_ context.Context, view string) error {
 // Close implements replicator.Sink.
 func (r *Reference) Close() error { return nil }
 
-// memoryTarget holds the views that were opened together.
 type memoryTarget struct {
 	sink   *Reference
 	source string

@@ -11,10 +11,10 @@ import (
 // replica is a replicator that follows the source's log as a pipeline does.
 type replica struct {
 	h       *history
-	target  int       // the index of the replica's target in environment.targets
-	read    int       // how many events the replica has read
+	target  int // the index of the replica's target in environment.targets
+	read    int
 	done    int       // how many events are completely applied: after a crash, the replica starts again there
-	pending []pending // what was read since the last batch: at most one element for each cell
+	pending []pending // changes that are not in a batch yet; at most one element for each cell
 	batch   *batch    // the batch that was made, but is not yet applied; nil: none
 }
 
@@ -27,7 +27,6 @@ type pending struct {
 	gone    int64 // for a cell with at most one row: the position of that row's delete
 }
 
-// batch is a list of ops to apply.
 type batch struct {
 	ops   []replicator.Op
 	reads []read // for each op, the read that it came from; zero if it came from the log
@@ -46,7 +45,7 @@ func (r read) String() string {
 	return fmt.Sprintf("read at %d", r.seen)
 }
 
-// follow reads some events.
+// follow reads the next few events.
 func (r *replica) follow() {
 	for range 1 + r.h.rnd.IntN(4) {
 		if r.read == len(r.h.source.log) {
@@ -134,7 +133,7 @@ func (r *replica) apply(ctx context.Context) error {
 				return err
 			}
 		}
-		if r.h.rnd.IntN(20) == 0 { // a crash after a part of the batch
+		if r.h.rnd.IntN(20) == 0 {
 			r.crash()
 			return nil
 		}
@@ -156,7 +155,7 @@ func (r *replica) crash() {
 	r.pending, r.batch, r.read = nil, nil, r.done
 }
 
-// step does one thing, and reports whether there was anything to do.
+// step does one thing: it applies a batch, makes one, or reads events. It returns false if there is nothing to do.
 func (r *replica) step(ctx context.Context) (bool, error) {
 	switch {
 	case r.batch != nil:

@@ -67,7 +67,7 @@ func soak(t testing.TB) time.Duration {
 	return d
 }
 
-// writers is how many replicators write at once. Each opens the sink separately.
+// writers is how many targets the histories open, each as another process would.
 const writers = 2
 
 // firstOrder is the log position at which the histories begin. The contract's steps use lower positions.
@@ -83,7 +83,7 @@ func newEnvironment(t testing.TB, s *Subject) *environment {
 	if err := errors.Join(err, sink.Close()); err != nil {
 		t.Fatalf("Marks: %v", err)
 	}
-	for _, m := range marks { // begin above an earlier environment's marks, because states below them may be forgotten
+	for _, m := range marks { // begin above earlier marks: the sink may have forgotten cells deleted below them
 		env.base = max(env.base, m.Position.Order+1)
 	}
 	begin := replicator.Standing{Position: replicator.Position{Order: env.base, Token: "begin"},

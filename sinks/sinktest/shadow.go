@@ -20,7 +20,7 @@ type shadowing struct {
 	shadows []*replicator.View
 }
 
-// shadowing prepares a rebuild of some of the subject's views, with the live ones open.
+// shadowing makes shadows (copies to be rebuilt) of some of the subject's views, while the live views stay open.
 func (f *fixture) shadowing(views []*replicator.View) *shadowing {
 	f.t.Helper()
 	b := &shadowing{fixture: f, sink: f.s.New(f.t), views: views}
@@ -56,7 +56,6 @@ func (b *shadowing) open(views []*replicator.View) replicator.Target {
 	return target
 }
 
-// applies applies ops to a target.
 func (b *shadowing) applies(target replicator.Target, ops []replicator.Op) {
 	b.t.Helper()
 	if a, err := target.Apply(b.t.Context(), ops); err != nil || len(a.Stale)+len(a.Rejected) > 0 {
@@ -73,7 +72,6 @@ func (b *shadowing) marks(target replicator.Target, order, epoch int64) {
 	}
 }
 
-// marked returns the shadows that have a mark.
 func (b *shadowing) marked() (names []string) {
 	b.t.Helper()
 	found, err := b.sink.Marks(b.t.Context(), b.source)
@@ -126,7 +124,7 @@ func testShadow(f *fixture) {
 	b.goesOn(f.looks(5, 66, map[int]body{gone: nil}))
 	f.showsOf("while shadows are filled once more", live)
 	b.applies(shadow, f.puts(6, 65, map[int]body{changed: bodies[6]}))
-	shadow = b.open(b.shadows) // after a crash
+	shadow = b.open(b.shadows) // as after a crash
 	b.applies(shadow, f.puts(8, 80, map[int]body{changed: bodies[5]}))
 	b.marks(shadow, 90, 3)
 	f.showsOf("before the swap", live)
@@ -157,8 +155,8 @@ func testShadow(f *fixture) {
 	b.without(rebuilt)
 }
 
-// testShadowBeside opens shadows together with their views. Ops applied to both must show in each, and the swap must
-// not change that.
+// testShadowBeside opens views together with their shadows (rebuilt copies). Ops applied to both must show in each, and
+// the swap must not change that.
 func testShadowBeside(f *fixture) {
 	b := f.shadowing(f.s.Views)
 	f.spread(4)
@@ -204,8 +202,8 @@ func only(n int, ops []replicator.Op) (left []replicator.Op) {
 	return left
 }
 
-// goesOn makes the live views apply ops while shadows are filled. If the sink returns a temporary error, goesOn opens
-// the views again and repeats the ops.
+// goesOn applies ops to the live views while their shadows (rebuilt copies) are filled. If the sink returns a temporary
+// error, goesOn opens the views again and repeats the ops.
 func (b *shadowing) goesOn(ops []replicator.Op) {
 	b.t.Helper()
 	_, err := b.target.Apply(b.t.Context(), ops)
@@ -317,8 +315,8 @@ func testCutSwap(f *fixture) {
 	b.stands(91, 5)
 }
 
-// both reports whether both views show the contents after the swap. It fails unless each view shows either the contents
-// after the swap or those before it.
+// both reports whether all views show the contents after the swap. It fails the test if they show neither those nor the
+// contents before the swap, or if the views disagree.
 func (b *shadowing) both(before, after map[int]body) bool {
 	b.t.Helper()
 	var seen []bool

@@ -11,7 +11,6 @@ import (
 	"replicator"
 )
 
-// row is one row of a cell at the source.
 type row struct {
 	version int64
 	order   int64 // the log position of the row's last change: of two rows with equal versions, the later one counts
@@ -24,16 +23,15 @@ type moment struct {
 	newest *row
 }
 
-// cell is a cell at the source, with its history.
+// cell is a cell at the source, with its present and past rows.
 type cell struct {
 	id        replicator.Cell
-	versioned bool  // the cell may have several rows; otherwise at most one, whose version is its log position
-	rows      []row // the current rows
+	versioned bool // the cell may have several rows; otherwise at most one, whose version is its log position
+	rows      []row
 	past      []moment
 	deleted   []row // deleted rows, which may be inserted again
 }
 
-// newestAt returns the cell's newest row at a log position.
 func (c *cell) newestAt(order int64) *row {
 	for _, m := range slices.Backward(c.past) {
 		if m.order <= order {
@@ -54,7 +52,6 @@ func (c *cell) newest() *row {
 	return &r
 }
 
-// event is a change of one row in the log.
 type event struct {
 	cell  *cell
 	row   row  // the row after the change, or before its deletion
@@ -62,14 +59,13 @@ type event struct {
 	place int64
 }
 
-// source is a simulated source: cells, and the log of their changes.
 type source struct {
 	rnd     *rand.Rand
 	subject *Subject
 	ties    bool // rows of one cell may have equal versions
 	cells   []*cell
 	log     []event
-	now     int64 // the log position of the log's end
+	now     int64 // the log position of the last change
 }
 
 // newSource makes a source with a few cells. Keys and log positions begin at base, so that histories in one target
@@ -101,12 +97,11 @@ func keyOf(t *replicator.Table, base, entity int64) replicator.Key {
 	}
 	key, err := replicator.MakeKey(values...)
 	if err != nil {
-		panic(err) // bytes always make a key
+		panic(err) // can't happen: any bytes make a key
 	}
 	return key
 }
 
-// change changes a random row.
 func (s *source) change() {
 	c := s.cells[s.rnd.IntN(len(s.cells))]
 	s.now += 1 + int64(s.rnd.IntN(3))
@@ -172,7 +167,6 @@ func (s *source) changeSingle(c *cell) {
 	s.record(event{cell: c, row: r, place: s.now})
 }
 
-// clear deletes every row.
 func (s *source) clear() {
 	for _, c := range s.cells {
 		for len(c.rows) > 0 {
@@ -192,7 +186,6 @@ func (s *source) record(e event) {
 // changes up to this position, although it saw all changes.
 func (s *source) earlier(low int64) int64 { return max(low, s.now-int64(s.rnd.IntN(8))) }
 
-// describe lists the log.
 func (s *source) describe() string {
 	var b strings.Builder
 	for _, e := range s.log {

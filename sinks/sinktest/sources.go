@@ -18,9 +18,8 @@ func testSources(f *fixture) {
 	}
 }
 
-// A verify, or a fill that reconciles deletes, may re-read a cell that another source put. The re-read finds no row of
-// the cell in its own source, and must remove nothing. The same holds for the delete of an entity that has moved to
-// another source. That delete may come late, cell by cell.
+// testLooksOfOtherSources re-reads a cell that another source put. The re-read finds no row in its own source, and must
+// remove nothing. The same holds for the late delete of an entity that has moved to another source.
 func testLooksOfOtherSources(f *fixture) {
 	if _, ok := f.target.(replicator.Tidier); !ok { // a sink without Tidier keeps the cells of each source apart
 		f.t.Skip("the target does not report other sources' cells")
@@ -68,15 +67,14 @@ func testLooksOfOtherSources(f *fixture) {
 	f.shows("after the source that has it now deleted it", nil)
 }
 
-// side is a source's target, and the entities that the source has.
 type side struct {
 	target replicator.Target
 	bodies map[int]body
 }
 
-// testMoved verifies two sources after an entity moved from one to the other. Compare must not report that the first
-// source no longer has the entity. If neither source has an entity, or its row differs, one of the verifies must find
-// and repair that.
+// testMoved compares two sources with the views after an entity moved from one to the other. Compare must not report
+// that the first source has no row now. If neither source has the row that is shown, one of the two comparisons must
+// find that.
 func testMoved(f *fixture) {
 	if _, ok := f.target.(replicator.Tidier); !ok { // a sink without Tidier keeps the cells of each source apart
 		f.t.Skip("the target does not report other sources' cells")
@@ -125,8 +123,8 @@ func testMoved(f *fixture) {
 	f.apply(f.looks(5, 99, map[int]body{stayed: nil})...)
 }
 
-// verified returns, for each view, the re-reads that a verify of one source makes: of the cells that the source has,
-// and of the cells that Held lists.
+// verified returns, for each view, what a verify of one source re-reads: the cells that the source has, and those that
+// Held lists.
 func (f *fixture) verified(s side) [][]replicator.Op {
 	f.t.Helper()
 	f.target = s.target
@@ -163,9 +161,8 @@ func (f *fixture) verifies(when string, want map[at]replicator.DifferenceKind, s
 	}
 }
 
-// Shards' tables may differ in a collation, and so in the tables' part of a view's fingerprint: one is on MySQL and one
-// on MariaDB, or an ALTER runs through them one by one. Shared contents, such as a counter's sums or an index of
-// documents, belong to all sources, so no source may reset them.
+// testSourcesOfUnlikeTables opens the views for two sources whose tables differ in a collation, and so in a part of the
+// views' fingerprints. Contents that belong to all sources, such as a counter's sums, must stay.
 func testSourcesOfUnlikeTables(f *fixture) {
 	of := map[string][]*replicator.View{}
 	for source, tables := range map[string]string{"west": ".mMySQL-01", "east": ".mMaria-01"} {

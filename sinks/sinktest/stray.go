@@ -15,10 +15,9 @@ func (f *fixture) byHand(change change, v *replicator.View, c replicator.Cell, b
 	}
 }
 
-// change is a Subject's Plant or Remove.
 type change = func(testing.TB, *replicator.View, replicator.Cell, []replicator.Entry)
 
-// strays returns a view's strays, each once.
+// strays returns a view's strays (entries that came from no cell), each once.
 func (f *fixture) strays(tidier replicator.Tidier, view int) (all []replicator.Stray) {
 	f.t.Helper()
 	read := func(after string, limit int) ([]replicator.Stray, string, error) {
@@ -73,7 +72,7 @@ func testStrays(f *fixture) {
 	strays, suspects := make([][]replicator.Stray, len(f.s.Views)), map[replicator.Cell]bool{}
 	for i, v := range f.s.Views {
 		strays[i] = f.strays(tidier, i)
-		var cells []replicator.Cell // listed after the strays, because Unclaimed may correct a counter's sums
+		var cells []replicator.Cell // listed last, because Unclaimed may correct a counter's sums, so that strays disappear
 		for _, limit := range limits {
 			cells = append(cells, f.cellsOf("Unclaimed", limit, f.unclaimed(tidier, i))...)
 		}

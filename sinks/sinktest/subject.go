@@ -24,9 +24,9 @@ type Subject struct {
 	// New returns a sink on the same stored data at each call, as another process would.
 	New func(t testing.TB) replicator.Sink
 
-	// Read returns a view's content, read without the sink's help. For an index: EntryID of each entry and "". For a
-	// row, hash, JSON or document: the key as text and RowText. For a counter or ranking: EntryID of the group, or of
-	// the key and member, and the amount.
+	// Read returns a view's content, read without the sink's help. In an index, EntryID of each entry maps to "". In a
+	// row, hash, JSON or document, the key as text maps to RowText. In a counter or ranking, EntryID of the group, or of
+	// the key and member, maps to the amount.
 	Read func(t testing.TB, v *replicator.View) map[string]string
 
 	// Entry makes an entry with these fields, for kinds that need a Key or a Member. It returns false if there is no
@@ -45,10 +45,9 @@ type Subject struct {
 	// DamageMark makes a view's mark in the sink's storage unreadable. A nil func: damaged marks are not tested.
 	DamageMark func(t testing.TB, source, view string)
 
-	// Plant adds entries where a view would show them for a cell. Remove removes what the view shows for the cell. Both
-	// use plain commands, without the sink's knowledge. In a counter or a ranking, they replace or remove a whole
-	// sum. If several cells of an entity feed a view, both are called for each cell, with the same entries. nil: the
-	// tests that change a view by hand are skipped.
+	// Plant adds entries to what a view shows for a cell, and Remove removes what it shows. Both use plain commands,
+	// without the sink's knowledge: in a counter or a ranking, they replace or remove a whole sum. If several cells of an
+	// entity feed a view, both are called for each cell, with the same entries. nil: no view is changed by hand.
 	Plant, Remove func(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry)
 
 	// Search is for a sink whose readers see changes only after a refresh (replicator.Refresher). It returns what a
@@ -56,8 +55,7 @@ type Subject struct {
 	Search func(t testing.TB, v *replicator.View) map[string]string
 
 	// Interrupted reports whether Apply failed in a way that may have left the batch applied in part, such as a lost
-	// connection. The suite's replicator then crashes, and a different one may apply later changes before the first
-	// replays the batch. So the contents in between are not checked. nil: Apply never fails.
+	// connection. Histories then check only the contents at their end. nil: Apply never fails.
 	Interrupted func(err error) bool
 
 	// Remembers means that the targets forget nothing, although they are Forgetters.
@@ -121,7 +119,6 @@ func (s *Subject) feeds() []replicator.Feed {
 	return feeds
 }
 
-// properties returns the names of all properties in any view's fields, sorted.
 func (s *Subject) properties() []string {
 	names := map[string]bool{}
 	for _, v := range s.Views {
@@ -162,7 +159,6 @@ func (s *Subject) property(r *rand.Rand, path string) any {
 	return list
 }
 
-// body generates a row's body.
 func (s *Subject) body(r *rand.Rand) body {
 	b := body{}
 	for _, path := range s.properties() {
@@ -179,7 +175,6 @@ func (s *Subject) body(r *rand.Rand) body {
 	return b
 }
 
-// entries returns what a cell with this body contributes to a view.
 func (s *Subject) entries(v *replicator.View, c replicator.Cell, b body) []replicator.Entry {
 	if b == nil || b[hidden] != nil || b[unreadable] == v.Name {
 		return nil
@@ -214,7 +209,7 @@ func (s *Subject) entries(v *replicator.View, c replicator.Cell, b body) []repli
 	return entries
 }
 
-// values returns what a cell with this body contributes to each of the views, in an Evaluator's form.
+// values returns what a cell with this body contributes to each view that it feeds.
 func (s *Subject) values(c replicator.Cell, b body) []replicator.Value {
 	var values []replicator.Value
 	for i, v := range s.Views {
@@ -230,7 +225,6 @@ func (s *Subject) values(c replicator.Cell, b body) []replicator.Value {
 	return values
 }
 
-// contribution is what one cell contributes to a view.
 type contribution struct {
 	cell    replicator.Cell
 	entries []replicator.Entry

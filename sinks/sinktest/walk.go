@@ -9,7 +9,6 @@ import (
 // limits are page sizes: one below the number of items, for several pages, and one above.
 var limits = []int{3, 1000}
 
-// testHeld walks through the cells whose entries each view holds.
 func testHeld(f *fixture) {
 	f.spread(7)
 	bodies := f.fresh(7)
