@@ -25,8 +25,6 @@ func (s *Sink) behind(ctx context.Context, alias string) (map[string]indexInfo, 
 	return found, strange(alias, found)
 }
 
-// strange returns an error if an index has the alias's name, or if the alias leads to an index that replicator did not
-// create.
 func strange(alias string, found map[string]indexInfo) error {
 	for name, info := range found {
 		switch {
@@ -61,7 +59,6 @@ func amiss(alias string, found map[string]indexInfo) string {
 	return ""
 }
 
-// filters reports whether the alias has replicator's filter on this index.
 func (i indexInfo) filters(alias string) bool {
 	var has struct {
 		Filter object `json:"filter"`
@@ -83,8 +80,7 @@ func plain(o object) (value any) {
 	return value
 }
 
-// numberOf returns the generation number of an index behind an alias. It returns 0 if the index's name has no such
-// number.
+// numberOf returns N of an index named ALIAS-rN, or 0 if its name has a different form.
 func numberOf(alias, index string) int {
 	m := generationName.FindStringSubmatch(index)
 	if m == nil || m[1] != alias {
@@ -134,8 +130,8 @@ func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {
 	return nil
 }
 
-// rightful returns the index, among those that the view's alias leads to, that the alias should show. This is the
-// view's generation or, until that is filled, the previous one. It returns "" if the alias leads to neither.
+// rightful returns the index that a view's alias should show: the view's own or, until that is filled, the previous
+// one. It returns "" if the alias leads to neither.
 func (k *keeper) rightful(found map[string]indexInfo) (right string) {
 	own := k.generation.index
 	if _, ok := found[own]; ok && k.generation.shown && k.view.Shadows == "" {

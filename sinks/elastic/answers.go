@@ -14,7 +14,6 @@ type foundItem struct {
 	Error  *failure        `json:"error"`
 }
 
-// readAnswer reads the answer to an _mget of n documents.
 func readAnswer(answer []byte, n int) ([]foundItem, error) {
 	found := make([]foundItem, 0, n)
 	s := newScanner(answer)
@@ -62,7 +61,6 @@ type writtenItem struct {
 	Error  *failure `json:"error"`
 }
 
-// writeAnswer reads the answer to a _bulk of n documents.
 func writeAnswer(answer []byte, n int) ([]writtenItem, error) {
 	items := make([]writtenItem, 0, n)
 	s := newScanner(answer)
@@ -117,7 +115,6 @@ func (s *scanner) failure() *failure {
 	return f
 }
 
-// state reads the state in a document, as render writes it.
 func (s *scanner) state() (state storedState) {
 	s.object(func(name []byte) {
 		switch string(name) {

@@ -26,13 +26,12 @@ type batch struct {
 type change struct {
 	op, value int
 	slot      slot  // what the document is to hold about the cell, without the state
-	bad       error // why the cell's contribution can't be stored
-	applied   bool  // whether the change applies, judged by what is known of the document
+	bad       error // error of a contribution that can't be stored
+	applied   bool  // the change applies, judged by what is known of the document
 }
 
-// Apply implements replicator.Target. It reads each document, judges it, and writes it back on the condition that no
-// other writer changed it in between. A document that fails on that condition goes through another round. Two kinds of
-// documents are not read first: probably new ones are created, and those written lately are judged by what was written.
+// Apply implements replicator.Target. It reads each document, judges it, and writes it if no other writer has changed
+// it meanwhile; otherwise it tries again. Documents that are probably new, or were written lately, are not read first.
 // Their writes have the same condition, so a wrong guess does no harm.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (applied replicator.Applied, err error) {
 	err = t.throughGates(ctx, func() (err error) {
@@ -91,7 +90,7 @@ func (t *Target) gather(ops []replicator.Op) *batch {
 			d := known[address{v.View, id}]
 			if d == nil {
 				d = k.document(id, routing)
-				d.whole = k.merged // numbers in a filtered _source are inexact
+				d.whole = k.merged // Elasticsearch writes the numbers in a filtered _source as doubles
 				known[address{v.View, id}] = d
 				b.documents = append(b.documents, d)
 			}
@@ -179,7 +178,8 @@ func (b *batch) decide(d *document) error {
 		known.Horizon = d.horizon
 		unknown := b.UnknownIn(c.op, known)
 		state, applies := b.Judge(c.op, c.value, known)
-		if (unknown || !applies) && d.remembered { // another writer may have lowered the version in the meantime
+		// what memory has may be out of date: read the document before the op counts as stale
+		if (unknown || !applies) && d.remembered {
 			d.forget()
 			return nil
 		}
@@ -197,7 +197,7 @@ func (b *batch) decide(d *document) error {
 				made.Shown, made.Dead, made.Waits = false, true, true
 			}
 			if !d.keeper.merged {
-				next = next[:0] // the document has only one cell, so drop any other
+				next = next[:0] // the document may hold only one cell, so drop any other
 			}
 			next = next.with(&made)
 			if heir >= 0 {
@@ -238,8 +238,8 @@ func (b *batch) decide(d *document) error {
 	return nil
 }
 
-// fellows returns what a document holds about the same cell at each source to which its entity may move. slots are the
-// document's slots for these sources, in the same order.
+// fellows returns what a document holds about the same cell from other sources to which its rows may move. slots are
+// the document's entries for these sources, in the same order.
 func (t *Target) fellows(stands contents, own *slot) (fellows []judge.Fellow, slots []*slot) {
 	if len(t.nearby) == 0 {
 		return nil, nil
@@ -257,13 +257,11 @@ func (t *Target) fellows(stands contents, own *slot) (fellows []judge.Fellow, sl
 	return fellows, slots
 }
 
-// forget marks the document as unknown, so that it is read again.
 func (d *document) forget() {
 	d.known, d.remembered, d.exists, d.source, d.read, d.next = false, false, false, nil, nil, nil
-	clear(d.refused) // the other cells may have changed; a write of the same value will be refused again
+	clear(d.refused) // values that are still in the document will be refused again
 }
 
-// outcome returns the result of each op.
 func (b *batch) outcome() replicator.Applied {
 	for i := range b.unplaced {
 		c := &b.unplaced[i]
@@ -281,8 +279,8 @@ func (b *batch) outcome() replicator.Applied {
 	return b.Applied()
 }
 
-// rejectBeside records that the index refused the value of a cell that has no op in the batch, under the op that made
-// the document show it.
+// rejectBeside handles a refused value of a cell that has no op in the batch. It rejects the op of the same document
+// whose change made the value visible.
 func (b *batch) rejectBeside(d *document, name string, err error) {
 	if slices.ContainsFunc(d.changes, func(c change) bool { return c.applied && c.slot.name == name }) {
 		return

@@ -14,9 +14,8 @@ import (
 	"replicator"
 )
 
-// Elasticsearch accepts requests of up to 100 MB (http.max_content_length) by default. A server with a smaller limit
-// answers 413, and the request is split. A 429 splits it, too, as a smaller request may fit. A request larger than
-// indexing_pressure.memory.limit (a tenth of the heap) never fits.
+// Elasticsearch accepts requests of up to 100 MB (http.max_content_length) by default. If a server's limit is smaller
+// (413), or it has no room for the request (429), a request with several documents is split.
 const (
 	maxDocument = 90 << 20
 	bulkBytes   = 8 << 20 // about the largest size of a request with several documents
@@ -34,33 +33,31 @@ func errTooLarge(size int) error {
 // document is one document in a batch, from the first read until it is written.
 type document struct {
 	index       string // the alias to write to
-	horizon     int64  // the horizon that the document is judged by: see gate
+	horizon     int64  // log position below which deleted cells may have been forgotten
 	id, routing string
-	keeper      *keeper // the keeper of the document's view; nil for a registry
+	keeper      *keeper // writes the document's view; nil for a progress document
 	changes     []change
 
 	whole      bool // the document was or must be read with its fields, not only with its state
-	known      bool // we know or assume whether the document exists
+	known      bool // whether the document exists is known or assumed
 	remembered bool // the document was not read: what is known of it comes from this target's last write
 	exists     bool
 	seq, term  int64 // _seq_no and _primary_term of the last read or write; the next write requires them
 	source     []byte
 	read       contents         // the cells that the document has, as read or remembered
 	next       contents         // the cells that the document is to have; nil: nothing is to be written
-	refused    map[string]error // by slot name: why the cell's contribution can't be stored
+	refused    map[string]error // errors of contributions that can't be stored, by the cell's name in the document
 	tries      int
-	remove     bool // the document is to be removed
+	remove     bool
 
 	text    []byte   // the rendered source, while it is being written
-	failure *failure // how the last read or write ended; nil if it succeeded
+	failure *failure // why the last read or write failed; nil if it succeeded
 	written bool
 }
 
-// read reads documents in real time. To read them as of the last refresh would cost as much. It reads small documents
-// whole, and of large ones only the state. Three quarters of the server's cost of a read (some 25 µs per document) is
-// that Lucene unpacks the block of the source, no matter what part is requested. For small documents, extracting the
-// state then costs twice as much as sending the rest. Merged documents are always read whole, because Elasticsearch
-// re-encodes a filtered source and writes its numbers as doubles.
+// read reads documents by id, as they are now. It reads small documents whole, because extracting only the state costs
+// the server more than sending the rest. Merged documents (of several cells) are always read whole, because
+// Elasticsearch writes the numbers in a filtered source as doubles.
 func (c *client) read(ctx context.Context, documents []*document) error {
 	if err := c.readEach(ctx, documents); err != nil {
 		return err
@@ -98,7 +95,6 @@ func (c *client) readEach(ctx context.Context, documents []*document) error {
 	})
 }
 
-// needsWhole reports whether the document must be read whole.
 func (d *document) needsWhole() bool { return d.whole || d.keeper == nil || !d.keeper.sizes.large() }
 
 // inParts splits documents into parts that are small enough to be read together, and calls `deal` with each part.
@@ -113,7 +109,6 @@ func (c *client) inParts(documents []*document, deal func(part []*document) erro
 	return nil
 }
 
-// part returns how many of the first documents are small enough to be read together.
 func (c *client) part(documents []*document) int {
 	items, states, size := 0, 0, 0
 	for i, d := range documents {
@@ -133,10 +128,9 @@ func (c *client) part(documents []*document) int {
 	return len(documents)
 }
 
-// size estimates the document's size.
 func (d *document) size() int {
 	if d.keeper == nil {
-		return 500 // the document is a registry
+		return 500 // a progress document
 	}
 	n := 0
 	for i := range d.changes {
@@ -185,7 +179,6 @@ func (c *client) readSome(ctx context.Context, documents []*document, whole bool
 	return found(answer, documents, whole)
 }
 
-// found stores the parts of an _mget answer in the documents.
 func found(answer []byte, documents []*document, whole bool) error {
 	found, err := readAnswer(answer, len(documents))
 	if err != nil {
@@ -267,7 +260,6 @@ func (c *client) writeSome(ctx context.Context, documents []*document, size int)
 	return results(answer, documents)
 }
 
-// appendAddress appends the document's address.
 func (d *document) appendAddress(b []byte) []byte {
 	b = replicator.AppendJSON(append(b, `"_index":`...), d.index)
 	b = replicator.AppendJSON(append(b, `,"_id":`...), d.id)
@@ -300,7 +292,6 @@ func (d *document) appendItem(b []byte) []byte {
 	return append(append(b, d.rendered()...), '\n')
 }
 
-// results stores the results of a _bulk answer in the documents.
 func results(answer []byte, documents []*document) error {
 	items, err := writeAnswer(answer, len(documents))
 	if err != nil {

@@ -150,7 +150,6 @@ func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []repli
 	return findings
 }
 
-// without lists the missing privileges.
 func without(has map[string]bool) (lacks []string) {
 	for name, there := range has {
 		if !there {
@@ -161,7 +160,6 @@ func without(has map[string]bool) (lacks []string) {
 	return lacks
 }
 
-// checkView checks a view's alias and the index behind it.
 func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.Finding {
 	f := replicator.Finding{What: "view " + v.Name + ": index", Level: replicator.OK}
 	alias := settingsOf(v).Index
@@ -231,7 +229,6 @@ func unblocking(index string, blocks []string) string {
 	return text
 }
 
-// blocks returns the settings that block writes to an index.
 func (s *Sink) blocks(ctx context.Context, index string) []string {
 	var found map[string]struct {
 		Settings map[string]json.RawMessage `json:"settings"`

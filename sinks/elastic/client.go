@@ -20,18 +20,17 @@ import (
 	"github.com/elastic/go-elasticsearch/v8/esapi"
 )
 
-// client sends the requests of Elastic's Go client (esapi) over its transport. This package renders the bodies and
-// decodes the answers itself (ADR 8). If a node can't be reached, the client tries another one. The pipeline does all
-// other retries.
+// client sends the requests of Elastic's Go client (esapi). This package renders the bodies and decodes the answers
+// itself (ADR 8). If a node can't be reached, the client tries another one. The pipeline does all other retries.
 type client struct {
 	elastic *elastictransport.Client
 	http    *http.Transport
 	limit   time.Duration // how long a request may take in total
-	held    time.Duration // how long the cluster may hold a request back (see hold)
+	held    time.Duration // how long the cluster may wait before it answers (see hold)
 
 	states pace // the number of documents whose states are read at once
 
-	openSearch atomic.Bool // the server is OpenSearch
+	openSearch atomic.Bool
 	doubted    atomic.Bool // the client must ask again which product the server is
 }
 
@@ -124,7 +123,6 @@ func (c *client) refresh(ctx context.Context, indexes []string) error {
 	return c.call(ctx, request, nil)
 }
 
-// object is a JSON object that the sink makes.
 type object = map[string]any
 
 // body encodes a request's body as JSON. It holds only the sink's own maps and texts, which always encode.
@@ -148,7 +146,6 @@ func (c *client) send(ctx context.Context, request esapi.Request) ([]byte, error
 	return c.receive(ctx, request, 0)
 }
 
-// errTooMuch means that an answer is larger than allowed.
 var errTooMuch = errors.New("the answer is too large")
 
 // receive does what send does, and limits the answer's bytes to most (0: no limit). If the answer is larger, it returns
@@ -181,10 +178,9 @@ func (c *client) receive(ctx context.Context, request esapi.Request, most int64)
 	return answer, nil
 }
 
-// hold sets how long the cluster may wait before it answers. A write to an index that lacks copies
-// (index.write.wait_for_active_shards) waits for timeout, a minute by default. A request that needs a master waits for
-// master_timeout, and then for timeout until all nodes know the change, 30 s each by default. The client would give up
-// earlier, and the problem of one index would look like an unreachable cluster.
+// hold limits how long the cluster may wait before it answers. By default a write waits a minute for copies of its
+// shard, and other requests wait 30 s for a master or for all nodes. The client would give up earlier, and the problem
+// of one index would look like an unreachable cluster.
 func (c *client) hold(request esapi.Request) esapi.Request {
 	switch r := request.(type) {
 	case esapi.BulkRequest:
@@ -222,7 +218,7 @@ func (c *client) hold(request esapi.Request) esapi.Request {
 }
 
 // lost returns the error of a request without an answer. It closes the idle connections, because they probably died,
-// too, and requests would wait on each. The next answer may come from a server of the other product.
+// too. The next answer may come from another product, so the client asks again whether it is OpenSearch.
 func (c *client) lost(err error) error {
 	c.doubted.Store(true)
 	c.http.CloseIdleConnections()

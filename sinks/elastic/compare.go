@@ -53,10 +53,9 @@ func (b *batch) dead(c *change, known judge.Known) replicator.Difference {
 	return replicator.Difference{Op: c.op, View: v.View, Kind: replicator.Dead, States: []replicator.State{known.State}, Err: why}
 }
 
-// compare compares a document with what its changes require. The changes must include all of the source's cells in the
-// document. compare takes the contributions of other sources as the document has them, because each source's verify
-// compares its own. If the document is wrong, that is the only difference returned. Otherwise there is one difference
-// for each change that is a dead letter.
+// compare compares a document with what its changes require. They must include all of this source's cells in the
+// document. Contributions of other sources count as right, because each source's verify compares its own. A wrong
+// document is the only difference; a right one has a difference for each change that is a dead letter.
 func (b *batch) compare(d *document) (differences []replicator.Difference, err error) {
 	k := d.keeper
 	stands := d.contents()
@@ -70,7 +69,8 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 		if err := judge.Claimed(b.ops[c.op], fellows); err != nil {
 			c.bad, w.Dead = err, true
 		}
-		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) { // if w is not dead, the index refused its value
+		// a value that can't be computed or stored, or that the index has refused
+		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) {
 			w.Shown = false
 			differences = append(differences, b.dead(c, known))
 		}

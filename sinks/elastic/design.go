@@ -44,12 +44,11 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (o
 	return design, template.sourceField().with(own).keeping(v)
 }
 
-// simulation is the cluster's answer to a simulated index.
 type simulation struct {
 	Template indexInfo `json:"template"`
 }
 
-// ofSource lists the parts of a simulation that concern _source.
+// ofSource is the filter_path that limits the answer to a simulation to what concerns _source.
 var ofSource = []string{"template.mappings._source", "template.settings.index.mapping.source"}
 
 // template asks what the cluster's own templates set for an index. Legacy templates (_template), and templates that the
@@ -110,7 +109,6 @@ func filter() object {
 	return object{"bool": object{"must_not": object{"term": object{stateField + ".hidden": true}}}}
 }
 
-// creation returns the body of the request that creates an index.
 func (s *Sink) creation(ctx context.Context, v *replicator.View, g *generation) (object, error) {
 	mapping, err := jsonObject(settingsOf(v).Mapping, "mappings")
 	if err != nil {

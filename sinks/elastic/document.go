@@ -20,30 +20,27 @@ import (
 // stateField is the field in which a document keeps the state of its cells.
 const stateField = "_replicator"
 
-// stateAlone are the fields to request if only the states are needed. They leave out the contributions in a merged
-// document, except those of fields or columns whose name equals the name of a requested member (such as k). Excluding
-// fields by name would also exclude the cell of a column named f, because Elasticsearch splits cell names at their
-// dots.
+// stateAlone are the parts of a document to request if only the states of its cells are needed, without contributions.
+// Contributions can't be excluded by name, because Elasticsearch splits the cells' names at their dots: that would also
+// exclude the cell of a column named f.
 var stateAlone = []string{stateField + ".hidden", stateField + ".dead", stateField + ".cells.**.k",
 	stateField + ".cells.**.v", stateField + ".cells.**.o", stateField + ".cells.**.a", stateField + ".cells.**.d"}
 
-// keeper maintains one view in its index.
+// keeper writes and reads one view in its index.
 type keeper struct {
 	view       *replicator.View
 	place      int // the view's index in Target.views
 	alias      string
 	generation *generation
-	// gate holds the alias that the view's writes go to, and the horizon that they are judged by (see type gate).
 	gate       atomic.Pointer[gate]
-	moved      int64    // the horizon for which the gate was last replaced
+	moved      int64    // the horizon for which the write alias was last replaced
 	forgets    int64    // deleted cells below this horizon may be forgotten: no pending write was judged by a lower one
 	merged     bool     // several cells may share a document; its state then also holds the fields of each cell
-	names      [][]byte // the fields' names, quoted, with a colon
+	names      [][]byte // the fields' names as JSON, with a colon
 	documentID func(*replicator.View, replicator.Cell) (string, string, error)
 	sizes      sizes
 }
 
-// id returns the document's id and routing.
 func (k *keeper) id(c replicator.Cell) (id, routing string, err error) {
 	if k.view.Key == "" && k.view.Member == "" {
 		id = c.Key.String()
@@ -67,7 +64,6 @@ func (k *keeper) id(c replicator.Cell) (id, routing string, err error) {
 	return id, routing, nil
 }
 
-// document returns a document of the view that was not read yet.
 func (k *keeper) document(id, routing string) *document {
 	g := k.gate.Load()
 	return &document{index: g.alias, horizon: g.horizon, id: id, routing: routing, keeper: k}
@@ -75,7 +71,7 @@ func (k *keeper) document(id, routing string) *document {
 
 // slot is what a document holds about one cell.
 type slot struct {
-	name string // slotName of the cell
+	name string // the cell's name, made by slotName
 	key  replicator.Key
 	judge.Known
 	barren bool     // the cell waits until another source's row is deleted, and its contribution can't be stored
@@ -97,7 +93,6 @@ func (s *slot) field(i int) []byte {
 // first cell that has the field.
 type contents []*slot
 
-// find returns the cell with this name, or nil.
 func (c contents) find(name string) *slot {
 	for _, s := range c {
 		if s.name == name {
@@ -107,7 +102,6 @@ func (c contents) find(name string) *slot {
 	return nil
 }
 
-// known returns what the document says about the cell with this name.
 func (c contents) known(name string) judge.Known {
 	if s := c.find(name); s != nil {
 		return s.Known
@@ -147,7 +141,8 @@ func slotName(source string, c replicator.Cell) string {
 	return name
 }
 
-// cellOf returns the cell of a slot. ok is false if the slot's name does not have the form of slotName.
+// cellOf returns the source and the cell that a name made by slotName stands for. ok is false if the name has a
+// different form.
 func cellOf(name string, key replicator.Key) (source string, c replicator.Cell, ok bool) {
 	name, source, _ = strings.Cut(name, "@")
 	table, column, found := strings.Cut(name, ".")
@@ -176,10 +171,9 @@ type storedSlot struct {
 	Dead    bool                       `json:"d"`
 	Waits   bool                       `json:"w"`
 	Barren  bool                       `json:"b"`
-	Fields  map[string]json.RawMessage `json:"f"` // in merged documents: the contribution, even while the cell waits
+	Fields  map[string]json.RawMessage `json:"f"` // if cells share a document: the contribution
 }
 
-// contents returns the cells of a document that was read. A document that does not exist has no cells.
 func (d *document) contents() contents {
 	if !d.exists {
 		return nil
@@ -187,9 +181,8 @@ func (d *document) contents() contents {
 	return d.keeper.parse(d.source)
 }
 
-// parse reads a document's state. It reads contributions only if several cells may share a document (see complete). If
-// the state can't be read, because a user edited it, parse returns no cells. The next op of any of its cells then
-// replaces the document, and a comparison finds the other cells' fields missing.
+// parse reads a document's state, and the cells' contributions if several cells may share a document. If a user has
+// made the state unreadable, parse returns no cells, and the next op of any of the cells replaces the document.
 func (k *keeper) parse(source []byte) contents {
 	state, err := readState(source)
 	if err != nil {
@@ -213,9 +206,8 @@ func (k *keeper) parse(source []byte) contents {
 	return all
 }
 
-// readState reads the state in a document's source. render writes the state as the last member. So readState first
-// tries only the text from the field's name to the closing brace, which costs a third of decoding the document. That
-// text is valid JSON only if the field is the last member.
+// readState reads the state in a document's source. It first tries only the text from the field's name to the closing
+// brace, because render writes the state last. That costs a third of decoding the whole document.
 func readState(source []byte) (state storedState, err error) {
 	const name = `"` + stateField + `":`
 	if at := bytes.LastIndex(source, []byte(name)); at > 0 && source[at-1] != '\\' && source[len(source)-1] == '}' {
@@ -263,8 +255,8 @@ func (k *keeper) fieldsOf(values map[string]json.RawMessage) [][]byte {
 	return fields
 }
 
-// maxDepth limits the nesting of a value. The server's parser stops at 1000, and a merged document nests values
-// two levels deeper.
+// maxDepth limits the nesting of a value. The server's parser stops at 1000, and a document that several cells share
+// nests values two levels deeper.
 const maxDepth = 500
 
 // contribution converts an entry's fields to JSON texts. Its error says what can't be stored.

@@ -21,7 +21,7 @@ import (
 
 // Config says where the Elasticsearch cluster is and how to log in.
 type Config struct {
-	Name      string   // the sink's name, for messages
+	Name      string
 	Addresses []string // http://HOST:PORT or https://HOST:PORT, of one or several nodes of one cluster
 
 	Username, Password string
@@ -31,9 +31,8 @@ type Config struct {
 	// Tables are the source's tables. They tell whether several cells may share a document.
 	Tables []replicator.Table
 
-	// Views are all views of the sink. Marks and Forget ignore everything else in the cluster, because other
-	// replicators may use the cluster, and their marks mean nothing here. nil: Marks and Forget include everything that
-	// this package keeps in the cluster.
+	// Views are all views of the sink. Marks and Forget ignore all other indexes, because other replicators may use the
+	// cluster. nil: Marks and Forget include everything that this package keeps in the cluster.
 	Views []*replicator.View
 
 	// Sources are the names of all sources that feed the views. A view that is filled again shows its old index until
@@ -41,8 +40,8 @@ type Config struct {
 	// count.
 	Sources []string
 
-	// Partitions returns the names of the partitions of all topics that feed the views. nil if an entity can't move
-	// between partitions.
+	// Partitions returns the names of the partitions of all Kafka topics that feed the views. nil if the rows of a key
+	// never move between partitions.
 	Partitions func(ctx context.Context) ([]string, error)
 
 	// DocumentID returns a document's id and routing for a cell, by a view's Key and Member. Both follow from the
@@ -131,7 +130,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 var metadataFields = []string{"_id", "_index", "_source", "_version", "_routing", "_field_names", "_ignored",
 	"_ignored_source", "_seq_no", "_primary_term", "_doc_count", "_tier", "_nested_path"}
 
-// keep returns a keeper for a view, or an error if the sink can't keep the view.
+// keep returns the writer (keeper) of a view, or an error if the sink can't keep the view.
 func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	switch {
 	case v.Kind != "document":
@@ -159,8 +158,8 @@ func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	return k, nil
 }
 
-// cell returns the cell of a slot. ok is false if a user changed the slot, and its name or key is not one that the
-// program writes.
+// cell returns the source and the cell whose state a document holds in a slot. ok is false if a user has changed the
+// slot's name or key.
 func (s *Sink) cell(of *slot) (source string, c replicator.Cell, ok bool) {
 	source, c, ok = cellOf(of.name, of.key)
 	values, err := c.Key.Values()
@@ -171,7 +170,8 @@ func (s *Sink) cell(of *slot) (source string, c replicator.Cell, ok bool) {
 func (s *Sink) hasColumn(table string) bool { return s.tables[table].Column != "" }
 
 // ours lists the indexes of the sink's views. It requests each view's indexes separately, because one blocked index
-// (index.blocks.metadata) fails a whole request. unreadable are the marks of the views whose request fails.
+// (index.blocks.metadata) fails a whole request. unreadable holds a Mark with the error for each view whose request
+// fails.
 func (s *Sink) ours(ctx context.Context) (all []*generation, unreadable []replicator.Mark, err error) {
 	if s.config.Views == nil {
 		all, err = s.generations(ctx, "*")
@@ -179,7 +179,7 @@ func (s *Sink) ours(ctx context.Context) (all []*generation, unreadable []replic
 	}
 	for _, v := range s.config.Views {
 		some, err := s.own(ctx, v)
-		if err = ofView(v, err); replicator.IsOfViews(err) { // inView would repeat the name in the Mark
+		if err = ofView(v, err); replicator.IsOfViews(err) { // not inView, because the Mark already has the view's name
 			unreadable = append(unreadable, replicator.Mark{View: v.Name, Err: err})
 		} else if err != nil {
 			return nil, nil, err
@@ -189,7 +189,6 @@ func (s *Sink) ours(ctx context.Context) (all []*generation, unreadable []replic
 	return all, unreadable, nil
 }
 
-// own lists the indexes of a view and of its shadows.
 func (s *Sink) own(ctx context.Context, v *replicator.View) ([]*generation, error) {
 	all, err := s.generations(ctx, settingsOf(v).Index)
 	return slices.DeleteFunc(all, func(g *generation) bool {
@@ -215,15 +214,15 @@ func (s *Sink) Marks(ctx context.Context, source string) (marks []replicator.Mar
 	return append(unreadable, marks...), nil
 }
 
-// Sources implements replicator.Sourced. It omits the sources of marks that can't be read.
+// Sources implements replicator.Sourced. It omits sources whose marks can't be read.
 func (s *Sink) Sources(ctx context.Context) (sources []string, err error) {
 	known := registry{}
 	_, err = s.eachRegistry(ctx, func(_ *generation, r registry, _ error) { maps.Copy(known, r) })
 	return slices.Collect(maps.Keys(known)), err
 }
 
-// eachRegistry calls do with the registry of each view, or with the error of reading it. For each view whose indexes
-// can't be listed, it returns a Mark with the error.
+// eachRegistry calls do with the progress document (registry) of each view, or with the error of reading it. For each
+// view whose indexes can't be listed, it returns a Mark with the error.
 func (s *Sink) eachRegistry(ctx context.Context, do func(*generation, registry, error)) ([]replicator.Mark, error) {
 	all, unreadable, err := s.ours(ctx)
 	if err != nil {

@@ -66,7 +66,7 @@ func (f *failure) field() string {
 	return ""
 }
 
-// The parts of a reason that concern the mapping and hold no value.
+// Parts of Elasticsearch's error texts that concern the mapping, and so never quote a value of a document.
 var (
 	ofField   = regexp.MustCompile(`(?:field|mapping for) \[([^\]]*)\](?: of type \[([^\]]*)\])?`)
 	ofStrict  = regexp.MustCompile(`dynamic introduction of \[([^\]]*)\]`)
@@ -94,7 +94,7 @@ var aboutServer = regexp.MustCompile(`^(cluster_block|security|index_not_found|r
 // document: index {[INDEX][ID], source[…]}.
 var ofRequest = regexp.MustCompile(`(?s)\.? *Timeout: \[.*`)
 
-// specific returns a precise description for known forms of reasons, and "" for others.
+// specific describes an error of Elasticsearch precisely if its text has a known form, and returns "" otherwise.
 func specific(typ, text string) string {
 	if typ == "routing_missing_exception" {
 		return "the index requires a routing for each document (_routing.required). Give the view a routing"
@@ -126,14 +126,14 @@ func specific(typ, text string) string {
 	return ""
 }
 
-// limits maps a mapping limit, as reasons name it, to its setting.
+// limits maps the name of a mapping limit, as Elasticsearch's errors give it, to the setting that raises the limit.
 var limits = map[string]string{
 	"total fields":  "index.mapping.total_fields.limit",
 	"mapping depth": "index.mapping.depth.limit",
 	"nested fields": "index.mapping.nested_fields.limit",
 }
 
-// harmless returns the parts of a reason that may be shown.
+// harmless returns the part of an error text that quotes no document; "" if there is none.
 func harmless(typ, text string) string {
 	if strings.HasSuffix(typ, rejected) {
 		return full(text)
@@ -170,7 +170,6 @@ func full(text string) string {
 	return ""
 }
 
-// refused returns the error for an answer that reports a failure.
 func refused(status int, answer []byte) error {
 	var body struct {
 		Error json.RawMessage `json:"error"`
@@ -217,7 +216,6 @@ var (
 	ofClusterBlock = regexp.MustCompile(`^blocked by: \[[A-Z_]+/\d+/cluster (read-only(?: / allow delete)?) \(api\)`)
 )
 
-// unblocking returns how to remove a block.
 func (f *failure) unblocking() string {
 	setting := strings.NewReplacer(" / ", "_", "-", "_", " ", "_")
 	if m := ofBlock.FindStringSubmatch(f.Reason); m != nil {
@@ -248,7 +246,6 @@ func (f *failure) isTemporary() bool {
 	return (f.Status == http.StatusTooManyRequests || f.Status >= 500) && !f.isBlock() && !f.lacksShards()
 }
 
-// lacksShards reports whether an index has too few copies of a shard to be written.
 func (f *failure) lacksShards() bool { return f.Type == "unavailable_shards_exception" }
 
 // ofNodes matches types of temporary errors: a node is busy or does not answer.
@@ -268,10 +265,8 @@ func (f *failure) statusOfType() int {
 
 func isSuccess(status int) bool { return status >= 200 && status < 300 }
 
-// isClosed reports whether the index was closed.
 func (f *failure) isClosed() bool { return f.Type == "index_closed_exception" }
 
-// lacksPipeline reports whether the index's settings name a pipeline that does not exist.
 func (f *failure) lacksPipeline() bool { return ofPipeline.MatchString(f.Reason) }
 
 // isGone reports whether the alias or index of a write no longer exists.
@@ -287,7 +282,6 @@ func inView(v *replicator.View, err error) error {
 	return ofView(v, fmt.Errorf("view %s: %w", v.Name, err))
 }
 
-// existsAlready reports whether an index could not be created because its name is taken.
 func existsAlready(err error) bool {
 	f := asFailure(err)
 	return f != nil && f.Type == "resource_already_exists_exception"
@@ -307,8 +301,8 @@ func ofView(v *replicator.View, err error) error {
 }
 
 // ofCluster reports whether the whole cluster fails, whatever is requested: logins fail, a node is busy, there is no
-// master, or the whole cluster is blocked. A missing shard concerns one index. So does a block whose reason names the
-// index. The status doesn't tell, because 429 can also mean that Elasticsearch blocked an index when the disk was full.
+// master, or the whole cluster is blocked. The status alone doesn't tell, because 429 can also mean that Elasticsearch
+// blocked one index when the disk was full.
 func (f *failure) ofCluster() bool {
 	switch {
 	case f.lacksShards(), f.Type == "no_shard_available_action_exception":
@@ -319,8 +313,7 @@ func (f *failure) ofCluster() bool {
 	return f.Status == http.StatusUnauthorized || f.Status == http.StatusTooManyRequests || f.Status >= 500
 }
 
-// unreachable is the error of a request without an answer. The URL in Go's error holds no secret, because credentials
-// are sent in headers.
+// unreachable is the error of a request without an answer. It drops the method and the URL that Go's client adds.
 func unreachable(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

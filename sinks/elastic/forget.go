@@ -12,14 +12,15 @@ import (
 
 var _ replicator.Forgetter = (*Target)(nil)
 
-// RaiseHorizon implements replicator.Forgetter. It replaces the gates (the aliases that writes go to), so that no write
-// judged by a lower horizon can arrive.
+// RaiseHorizon implements replicator.Forgetter. It also replaces the aliases that writes go to (gates), so that no
+// write judged by a lower horizon can arrive.
 func (t *Target) RaiseHorizon(ctx context.Context, horizon int64) error {
 	return t.throughGates(ctx, func() error { return t.raiseHorizons(ctx, horizon) })
 }
 
-// ForgetGone implements replicator.Forgetter. It reads the documents, view by view: the hidden ones, or all documents
-// of a merged view, because a document that shows some cells may remember others that are gone.
+// ForgetGone implements replicator.Forgetter. It reads the documents without contributions, view by view. If several
+// cells may share a document, it reads all documents, because a document that shows some cells may remember others that
+// are gone.
 func (t *Target) ForgetGone(
 	ctx context.Context, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
@@ -47,16 +48,17 @@ func (t *Target) ForgetGone(
 	return found, next, nil
 }
 
-// onlyHidden matches the hidden documents, except the registry.
+// onlyHidden is a query for the documents without any contribution, such as those that only remember deleted cells. It
+// leaves out the progress document.
 func onlyHidden() object {
 	query := everything()
 	query["bool"].(object)["filter"] = object{"term": object{stateField + ".hidden": true}}
 	return query
 }
 
-// raiseHorizons raises the horizons of the views that are filled, and replaces the gates. A view's horizon never passes
-// its mark. Each Target replaces each gate at least once, because an earlier process may have died after it raised the
-// horizon and before it replaced the gate.
+// raiseHorizons raises the horizons of the filled views, at most to their marks, and replaces their write aliases
+// (gates). Each Target replaces each alias at least once, because an earlier process may have died after it raised the
+// horizon and before it replaced the alias.
 func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	registries, err := t.update(ctx, func(view int, r registry) error {
 		m, ok := r[t.source]
@@ -90,7 +92,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	return nil
 }
 
-// forgetSome removes the cells that may be forgotten from those documents of a view that a search found.
+// forgetSome removes deleted cells that are old enough from the documents of a view that a search found.
 func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found replicator.GoneCells, err error) {
 	var documents []*document
 	for _, h := range hits {
@@ -111,8 +113,8 @@ func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found r
 	return found, err
 }
 
-// forgetIn removes cells that may be forgotten from documents that fit into one read. It skips a document that another
-// writer has changed since replicator read it. The next walk reads that document again.
+// forgetIn removes deleted cells that are old enough from documents that fit into one read. It skips a document that
+// another writer has changed meanwhile. The next walk reads that document again.
 func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (found replicator.GoneCells, err error) {
 	if k.merged {
 		if err := t.sink.client.read(ctx, part); err != nil {
@@ -123,7 +125,8 @@ func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (fou
 	of := map[*document]int{}
 	for _, d := range part {
 		left, may, _ := t.forgettable(k, d.contents())
-		if may == 0 || len(left) > 0 && !k.merged { // the latter: an earlier definition left another cell
+		// skip documents with nothing to forget, and those in which an earlier definition of the view left another cell
+		if may == 0 || len(left) > 0 && !k.merged {
 			continue
 		}
 		k.sort(left)

@@ -13,26 +13,22 @@ import (
 )
 
 // gate is the alias that a view's writes go to, and the horizon that they are judged by (deleted cells below that log
-// position may be forgotten). The registry's horizon is raised first. Then a new alias replaces the old one. Only then
-// is anything below the horizon removed. So a write that was judged by a lower horizon names an alias that no longer
-// exists, and fails. The write is then judged again.
-//
-// In Elasticsearch, a write can't depend on another document, and a removed document can be created again. The gate
-// makes such a create depend on the horizon.
+// position may be forgotten). When the horizon rises, a new alias replaces the old one before anything is removed. So a
+// write that was judged by a lower horizon fails, and can't create a removed document again.
 type gate struct {
 	alias   string
 	horizon int64 // horizon of the target's source; never falls
 }
 
-// goesOnIn sets the generation (the index) that the view is written to, and a gate without a horizon. Target.register
-// sets the horizon afterwards.
+// goesOnIn sets the index (generation) that the view is written to, and its write alias (gate). Target.register sets
+// the gate's horizon afterwards.
 func (k *keeper) goesOnIn(g *generation) {
 	k.generation = g
 	k.gate.Store(&gate{alias: g.write})
 }
 
-// throughGates calls do. If do fails because a gate was replaced meanwhile, throughGates calls it again, with the new
-// gate.
+// throughGates calls do. If do fails because another process replaced a write alias (gate) meanwhile, throughGates
+// calls it again, with the new alias.
 func (t *Target) throughGates(ctx context.Context, do func() error) error {
 	for range maxRounds {
 		before := make([]*gate, len(t.kept))
@@ -57,7 +53,8 @@ func (t *Target) throughGates(ctx context.Context, do func() error) error {
 	return errAgain
 }
 
-// learnGate reads a view's gate from the cluster.
+// learnGate reads a view's write alias and horizon (its gate) from the cluster, where another process may have replaced
+// them.
 func (t *Target) learnGate(ctx context.Context, k *keeper) error {
 	was := k.gate.Load()
 	all, err := t.sink.generations(ctx, k.alias)
@@ -71,7 +68,7 @@ func (t *Target) learnGate(ctx context.Context, k *keeper) error {
 		if g.write == "" || g.write == was.alias {
 			continue
 		}
-		r, err := t.sink.registry(ctx, g) // read after the alias, so its horizon is not below the alias's
+		r, err := t.sink.registry(ctx, g) // read after the alias, so the horizon is at least as new
 		if err != nil {
 			return err
 		}
@@ -80,7 +77,7 @@ func (t *Target) learnGate(ctx context.Context, k *keeper) error {
 	return nil
 }
 
-// moveGate replaces a view's gate for a horizon that is already in the registry.
+// moveGate gives a view a new write alias, for a horizon that its progress document already has.
 func (t *Target) moveGate(ctx context.Context, k *keeper, horizon int64) error {
 	g, was := k.generation, k.gate.Load()
 	next := &gate{g.newGate(), max(was.horizon, horizon)}

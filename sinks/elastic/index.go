@@ -26,39 +26,36 @@ type generation struct {
 	number      int
 	view        string
 	fingerprint string
-	forgotten   bool        // readers may still see the index's documents, but nothing updates them
-	shown       bool        // the alias shows the index
-	routed      bool        // the index's mapping requires a routing for each document
-	source      sourceField // the mapping's and settings' rules for _source
-	uuid        string      // distinguishes the index from a later one with the same name
+	forgotten   bool // readers may still see the index's documents, but nothing updates them
+	shown       bool // readers see the index through the view's alias
+	routed      bool // the mapping requires a routing for each document
+	source      sourceField
+	uuid        string // distinguishes the index from a later one with the same name
 
-	// write is the alias that the sink writes to. Requests require an alias (require_alias). Otherwise, a write after
-	// the index was removed would make Elasticsearch create an empty index of that name, with a guessed mapping. The
-	// alias ends in random digits, so another index of the same name is never mistaken for this one. Each time the
-	// view's horizon rises (the log position below which deleted cells may be forgotten), an alias with other digits
-	// replaces this one (see gate).
+	// write is the alias that the sink writes to. Requests require an alias, because Elasticsearch would otherwise create
+	// an index with a guessed mapping after this one was removed. The alias ends in random digits, which change each time
+	// the view's horizon rises (see gate).
 	write string
 }
 
 // alias returns the name that readers use for the index.
 func (g *generation) alias() string { return generationName.FindStringSubmatch(g.index)[1] }
 
-// holds reports whether the generation belongs to the view and was created with exactly the view's fingerprint.
+// holds reports whether the index belongs to the view and was created with exactly the view's fingerprint.
 func (g *generation) holds(v *replicator.View) bool {
 	return g.belongs(v) && g.fingerprint == v.Fingerprint
 }
 
-// belongs reports whether the generation belongs to the view as the configuration defines it. Several sources may fill
-// one index. Their tables, and so their fingerprints, may differ. The registry has the fingerprint of each source's
-// part.
+// belongs reports whether the index belongs to the view as the configuration defines it. Differences between the tables
+// of several sources don't count, because such sources may fill one index.
 func (g *generation) belongs(v *replicator.View) bool {
 	return !g.forgotten && g.write != "" && g.view == v.Name && g.source.keeping(v) == nil &&
 		replicator.InFile(g.fingerprint) == replicator.InFile(v.Fingerprint)
 }
 
-// takes reports whether a source can continue the view in the generation: the source's part has the same definition, or
-// does not exist yet. If the source's tables have changed, all sources start again in the next generation, because an
-// id may belong to a different cell now.
+// takes reports whether a source can continue the view in the index: it began there with the same definition, or has
+// not begun. If the source's tables have changed, all sources start again in a new index, because a document's id
+// may belong to a different cell now.
 func (s *Sink) takes(ctx context.Context, g *generation, v *replicator.View, source string) (bool, error) {
 	if source == "" || !g.belongs(v) {
 		return g.holds(v), nil
@@ -83,7 +80,6 @@ func (g *generation) meta() object {
 // writeSuffix follows an index's name in the write alias. Random digits follow it.
 const writeSuffix = "-write-"
 
-// newGate returns a new name for the write alias.
 func (g *generation) newGate() string {
 	return g.index + writeSuffix + strings.ToLower(rand.Text()[:8])
 }
@@ -132,7 +128,6 @@ func (s *Sink) describe(ctx context.Context, name string) (found map[string]inde
 	return found, err
 }
 
-// putMeta is the request that writes meta into the index's mapping.
 func (g *generation) putMeta() esapi.Request {
 	return esapi.IndicesPutMappingRequest{Index: []string{g.index}, Body: body(object{"_meta": g.meta()})}
 }
@@ -146,7 +141,7 @@ func (s *Sink) remove(ctx context.Context, index string) error {
 	return err
 }
 
-// generations lists replicator's indexes behind an alias ("*": behind all aliases), by number.
+// generations lists replicator's indexes behind an alias ("*": behind all aliases), in the order of their numbers.
 func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, error) {
 	found, err := s.describe(ctx, alias+"-r*")
 	if err != nil {
@@ -180,7 +175,6 @@ func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, er
 	return all, nil
 }
 
-// newest returns each view's generation with the highest number.
 func newest(all []*generation) []*generation {
 	last := map[string]*generation{}
 	for _, g := range all {
@@ -189,7 +183,7 @@ func newest(all []*generation) []*generation {
 	return slices.SortedFunc(maps.Values(last), func(a, b *generation) int { return cmp.Compare(a.view, b.view) })
 }
 
-// openGeneration finds the generation in which a source continues a view, or makes one.
+// openGeneration finds the index (generation) in which a source continues a view, or creates one.
 func (s *Sink) openGeneration(ctx context.Context, k *keeper, source string) error {
 	if _, err := s.behind(ctx, k.alias); err != nil {
 		return err
@@ -226,8 +220,8 @@ func (s *Sink) openGeneration(ctx context.Context, k *keeper, source string) err
 	return errors.New("other replicators with different definitions of the view keep creating indexes for it")
 }
 
-// goOn prepares an existing generation for further writes: if the view's alias leads to no index, it makes the alias
-// lead to this one.
+// goOn prepares an existing index for further writes: if the view's alias leads to no index, goOn points it to this
+// one.
 func (s *Sink) goOn(ctx context.Context, k *keeper, shown bool) error {
 	if shown {
 		return nil
@@ -253,7 +247,7 @@ func (s *Sink) nextNumber(ctx context.Context, alias string) (int, error) {
 	return next, nil
 }
 
-// create makes the next generation. The alias shows the new generation at once, unless it already shows an older one.
+// create creates the view's next index. The view's alias shows it at once, unless it already shows an older one.
 func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	number, err := s.nextNumber(ctx, k.alias)
 	if err != nil {
@@ -288,9 +282,8 @@ func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	return nil
 }
 
-// show changes aliases in one request. The generations in the list show get their views' aliases. The generations in
-// the list instead, which are replaced, lose all their aliases, so nothing can be written to them any more. They are
-// removed a while later (see retired).
+// show gives the indexes in `show` their views' aliases, and takes all aliases from those in `instead`, in one request.
+// So nothing can be written to the replaced indexes any more. They are removed a while later (see retired).
 func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	var actions []any
 	var names []string
@@ -316,9 +309,8 @@ func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	return nil
 }
 
-// removeAbandoned removes older generations that were never shown. A generation that no alias leads to any more goes on
-// the list for removal instead: a process retired it, and ended before it removed it. An index that can't be removed
-// does no harm.
+// removeAbandoned removes a view's older indexes that readers never saw. Indexes that an earlier process retired, but
+// did not live to remove, go on the list for removal. An index that can't be removed does no harm.
 func (s *Sink) removeAbandoned(ctx context.Context, older []*generation) {
 	s.retireSuperseded(older)
 	for _, g := range older {

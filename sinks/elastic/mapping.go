@@ -250,7 +250,6 @@ func flat(of *seen.Values) seen.Values {
 	return all
 }
 
-// ofSampled returns the mapping of a property whose values were sampled.
 func ofSampled(of *seen.Values) object {
 	all := flat(of)
 	texts := all.Texts + all.UUIDs + all.Bytes

@@ -7,13 +7,11 @@ import (
 	"replicator/sinks/judge"
 )
 
-// memory remembers documents that this target wrote lately, so that an update costs one request instead of two. Memory
-// may be out of date. Writes are conditional on what memory says, so a write based on outdated memory fails, and the
-// document is read. If a change is stale according to memory, the document is read, too, before the change counts as
-// stale.
+// memory remembers documents that this target wrote lately, so that an update costs one request instead of two. If
+// memory is out of date, the conditional write fails, and the document is read. The document is also read if a change
+// is stale according to memory.
 type memory struct{ *judge.Lately[address, memo] }
 
-// address identifies a document: its view and its id.
 type address struct {
 	view int
 	id   string
@@ -34,7 +32,7 @@ func newMemory() memory { return memory{judge.NewLately[address, memo](remembere
 // note remembers a document that was written, and forgets a document whose write failed.
 func (m memory) note(d *document) {
 	if d.keeper.merged {
-		return // memory would have to keep the fields of other cells, too
+		return // memory would have to keep the other cells' fields, too
 	}
 	at, name := address{d.keeper.place, d.id}, d.changes[0].slot.name
 	s := d.next.find(name)
@@ -45,7 +43,7 @@ func (m memory) note(d *document) {
 	m.Note(at, memo{slot: name, state: s.State, seq: d.seq, term: d.term})
 }
 
-// recall marks the documents that memory has as known.
+// recall fills in what memory has of the batch's documents, so that they need not be read.
 func (b *batch) recall() {
 	for _, d := range b.documents {
 		if d.keeper.merged {
@@ -61,9 +59,9 @@ func (b *batch) recall() {
 	}
 }
 
-// guess assumes that documents are new if most documents were new lately. A create then costs one request, or two if
-// the guess is wrong. guess skips a document with a reset (a delete or a re-read), because that document probably
-// exists. It also skips a document with a change below the horizon, because such a change depends on the stored state.
+// guess assumes that documents are new if most were new lately, so that a create costs one request instead of two. It
+// does not guess about documents with a reset, which probably exist, or with a change below the horizon, which needs
+// the stored state.
 func (b *batch) guess() {
 	if !b.target.novelty.Likely() {
 		return

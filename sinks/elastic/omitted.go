@@ -24,7 +24,6 @@ func (f sourceField) with(own sourceField) sourceField {
 		Includes: slices.Concat(f.Includes, own.Includes), Excludes: slices.Concat(f.Excludes, own.Excludes)}
 }
 
-// sourceField returns the rules for _source in the index's mapping and settings.
 func (i indexInfo) sourceField() sourceField {
 	f := i.Mappings.Source
 	f.Mode = cmp.Or(f.Mode, i.Settings.Index.Mapping.Source.Mode)

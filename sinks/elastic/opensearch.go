@@ -21,7 +21,6 @@ import (
 //
 // errors.go knows the names of both products' errors.
 
-// errStranger means that the server is neither Elasticsearch nor OpenSearch.
 var errStranger = errors.New("the server that answers is neither Elasticsearch 7.14 or newer (it sends no header " +
 	"X-Elastic-Product) nor OpenSearch (GET / does not say so). Check the sink's addresses")
 
@@ -102,7 +101,6 @@ func (r own) Do(ctx context.Context, over esapi.Transport) (*esapi.Response, err
 	return &esapi.Response{StatusCode: res.StatusCode, Header: res.Header, Body: res.Body}, nil
 }
 
-// openPoint opens a point in time for the index behind an alias.
 func (c *client) openPoint(ctx context.Context, alias string) (id string, err error) {
 	var opened struct {
 		ID      string `json:"id"`
@@ -116,7 +114,7 @@ func (c *client) openPoint(ctx context.Context, alias string) (id string, err er
 	return opened.ID + opened.Another, err
 }
 
-// closePoint closes a point in time, which would otherwise stay open until it expires.
+// closePoint closes a point in time. Otherwise it would stay open until it expires.
 func (c *client) closePoint(ctx context.Context, id string) {
 	var end esapi.Request = esapi.ClosePointInTimeRequest{Body: body(object{"id": id})}
 	if c.openSearch.Load() {
@@ -126,7 +124,7 @@ func (c *client) closePoint(ctx context.Context, id string) {
 }
 
 // pageOrder returns the field by which the pages of a point in time are sorted, and whether its values are unique.
-// OpenSearch sorts by a document's last sequence number, which is unique only within a shard (see whole).
+// OpenSearch sorts by a document's last sequence number, which is unique only within a shard.
 func (c *client) pageOrder() (field string, apart bool) {
 	if c.openSearch.Load() {
 		return "_seq_no", false

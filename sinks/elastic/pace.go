@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// An answer that holds documents should stay below both of these limits. Replicator and the node that makes the answer
-// both hold it in memory. Elasticsearch unpacks each document as a whole, even if the request asks for little of it. A
-// document's size is only known after it was read.
+// An answer that holds documents should stay below both of these limits, because replicator and the node that makes the
+// answer hold it in memory. Elasticsearch unpacks each document as a whole, even if the request asks for little of it.
 const (
 	answerBytes = 8 << 20
 	answerTime  = time.Second
@@ -22,9 +21,9 @@ const (
 // at once.
 const mostAnswer = 4 * answerBytes
 
-// paced returns how many documents to request next, but not more than `most`. n is the current number. answered, bytes
-// and took are how many documents the last answer had, how large it was, and how long it took. Large documents may
-// reduce n to one. A slow cluster never reduces it below fewDocuments.
+// paced returns how many documents to request next, at most `most`. n is the current number. The last answer had
+// `answered` documents and `bytes` bytes, and took `took`. Large documents reduce n down to one, a slow cluster only
+// down to fewDocuments.
 func paced(n, most, answered, bytes int, took time.Duration) int {
 	switch {
 	case bytes > answerBytes:
@@ -52,8 +51,8 @@ func (p *pace) learn(answered, bytes int, took time.Duration) {
 	p.n.Store(int64(paced(p.documents(), readItems, answered, bytes, took)))
 }
 
-// sizes is the average size of a view's documents over the last few hundred reads. It is safe for concurrent use, like
-// pace.
+// sizes is the average size of a view's documents over the last few hundred reads, in bytes. It is safe for concurrent
+// use.
 type sizes struct{ mean atomic.Int64 }
 
 func (s *sizes) learn(bytes int) {
@@ -66,10 +65,8 @@ func (s *sizes) learn(bytes int) {
 	s.mean.Store((mean*(weight-1) + int64(bytes)) / weight)
 }
 
-// raise sets the average size to at least the given size.
 func (s *sizes) raise(bytes int) { s.mean.Store(max(s.mean.Load(), int64(bytes))) }
 
-// expected returns the likely size of a document.
 func (s *sizes) expected() int {
 	const unknown = 1 << 20
 	if mean := s.mean.Load(); mean > 0 {
@@ -78,7 +75,5 @@ func (s *sizes) expected() int {
 	return unknown
 }
 
-// large reports whether documents are so large that sending them costs more than extracting their states. Then
-// documents are no longer read whole if only the state is needed. Only whole documents change the average, so it hardly
-// changes any more.
+// large reports whether documents are so large that sending them whole costs more than extracting their states.
 func (s *sizes) large() bool { return s.mean.Load() > 64<<10 }

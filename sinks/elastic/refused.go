@@ -19,7 +19,6 @@ const (
 	firstDelay = 50 * time.Millisecond
 )
 
-// backoff returns how long to wait before the nth retry of an item.
 func backoff(n int) time.Duration {
 	delay := firstDelay << n
 	return delay/2 + rand.N(delay/2)
@@ -46,8 +45,8 @@ func (d *document) refuse() (wait time.Duration, err error) {
 	return 0, ofView(view, fmt.Errorf("writing a document of view %s: %w", view.Name, f.classify()))
 }
 
-// blame finds the cell whose contribution the index refused, and rejects that contribution. In a merged document it may
-// be a cell that did not change: its field was not shown until now, because another cell provided the field.
+// blame finds the cell whose contribution the index refused, and rejects that contribution. It may be a cell that did
+// not change: its field was not shown until now, because another cell of the document provided the field.
 func (d *document) blame(f *failure) error {
 	reason := error(f)
 	if f.Status == http.StatusRequestEntityTooLarge {
@@ -85,7 +84,7 @@ func (d *document) reject(s *slot, reason error) error {
 	return nil
 }
 
-// suspect returns the first suspected field, and the cell that provides it, or nil if no field is suspected.
+// suspect returns the first field that `suspected` accepts, and the cell that provides its value; nil if there is none.
 func (d *document) suspect(suspected func(name string, value []byte) bool) (s *slot, field int) {
 	for i, f := range d.keeper.view.Fields {
 		giver := judge.Giver(len(d.next), func(n int) bool {

@@ -17,29 +17,30 @@ import (
 	"replicator/sinks/judge"
 )
 
-// registryID is the id of the document that holds the marks. Each index has one, so that removing, emptying or
-// restoring the index affects both the data and the marks.
+// registryID is the id of the progress document, which holds the view's marks. Each index has one, so that removing,
+// emptying or restoring the index affects both the data and the marks.
 const registryID = "replicator:marks"
 
-// registry is the content of the marks' document: the view's mark for each source.
+// registry is the content of the progress document (registryID): the view's progress with each source.
 type registry map[string]registered
 
-// registered is a registry's entry for one source: its mark, the fingerprint of its definition, and its horizon.
+// registered is what a progress document holds for one source: its mark, the fingerprint of its definition, and its
+// horizon.
 type registered struct {
 	replicator.StoredStanding
-	Fingerprint string `json:"fingerprint,omitempty"` // set if it differs from the index's (see generation.belongs)
+	Fingerprint string `json:"fingerprint,omitempty"` // set if the source's differs from the index's
 	Horizon     int64  `json:"horizon,omitempty"`     // the source's horizon: deleted cells below it may be forgotten
 }
 
-// fingerprint returns the fingerprint of the definition with which a source's part of the generation was started.
+// fingerprint returns the fingerprint with which the source began to fill the index.
 func (r registered) fingerprint(of *generation) string { return cmp.Or(r.Fingerprint, of.fingerprint) }
 
-// registryOf returns the registry's document, to be read by the index's name, because the write alias may change.
+// registryOf returns the progress document, to be read by the index's own name, because the write alias may change.
 func registryOf(g *generation) *document {
 	return &document{index: g.index, id: registryID, routing: g.registryRouting()}
 }
 
-// registryRouting returns the registry's routing, for indexes whose mapping requires one.
+// registryRouting returns the routing of the progress document, for indexes whose mapping requires one.
 func (g *generation) registryRouting() string {
 	if g.routed {
 		return registryID
@@ -47,7 +48,6 @@ func (g *generation) registryRouting() string {
 	return ""
 }
 
-// registryState is the registry document's content.
 type registryState struct {
 	Cells struct {
 		Marks registry `json:"marks"`
@@ -55,7 +55,7 @@ type registryState struct {
 	Hidden bool `json:"hidden"`
 }
 
-// parseRegistry decodes the marks in a registry's document. A document that does not exist has no marks.
+// parseRegistry decodes a progress document. A document that does not exist has no marks.
 func parseRegistry(d *document) (registry, error) {
 	if d.failure != nil {
 		return nil, fmt.Errorf("its marks can't be read: %w", d.failure.classify())
@@ -74,8 +74,8 @@ func parseRegistry(d *document) (registry, error) {
 	return doc.State.Cells.Marks, nil
 }
 
-// registry reads the marks of a generation. It tries several times, because an index that another source's pipeline is
-// just creating has no shard for a moment.
+// registry reads the progress document of an index. It tries several times, because an index that another source's
+// pipeline is just creating has no shard for a moment.
 func (s *Sink) registry(ctx context.Context, g *generation) (registry, error) {
 	for tries := 1; ; tries++ {
 		d := registryOf(g)
@@ -94,19 +94,19 @@ func (s *Sink) registry(ctx context.Context, g *generation) (registry, error) {
 	}
 }
 
-// render encodes the document. No alias shows it, and none of it is indexed.
+// render encodes the progress document. It is hidden, so that the view's alias does not show it.
 func (r registry) render() ([]byte, error) {
 	state := registryState{Hidden: true}
 	state.Cells.Marks = r
 	return json.Marshal(map[string]registryState{stateField: state})
 }
 
-// errAgain means that a write failed every time, because other replicators kept changing the marks or the write alias.
+// errAgain means that a write failed every time, because other replicators kept changing the same progress document or
+// write alias.
 var errAgain = errors.New("other replicators keep changing the same marks")
 
-// update reads the registry of each kept view, lets `change` edit it, and writes it if no other process has written it
-// meanwhile. If another process has, update starts over with all views. So `change` may be called again for a view
-// whose marks it has already changed.
+// update reads the progress document (registry) of each view, lets `change` edit it, and writes it if no other process
+// has written it meanwhile. Otherwise update starts over with all views, so `change` may be called again for a view.
 func (t *Target) update(ctx context.Context, change func(view int, r registry) error) ([]registry, error) {
 	tries := 0
 	for range maxRounds {
@@ -159,7 +159,6 @@ func (t *Target) update(ctx context.Context, change func(view int, r registry) e
 	return nil, errAgain
 }
 
-// registries reads the registry of each kept view.
 func (t *Target) registries(ctx context.Context) ([]*document, []registry, error) {
 	documents, registries := make([]*document, len(t.kept)), make([]registry, len(t.kept))
 	for i, k := range t.kept {
@@ -183,7 +182,7 @@ func (t *Target) registries(ctx context.Context) ([]*document, []registry, error
 	return documents, registries, errors.Join(refused...)
 }
 
-// register adds a mark for the source to each view that has none.
+// register adds the source to the progress document of each view that does not have it yet.
 func (t *Target) register(ctx context.Context) error {
 	at := make([]replicator.Standing, len(t.views))
 	register := func(view int, r registry) error {
@@ -210,8 +209,8 @@ func (t *Target) register(ctx context.Context) error {
 		g := k.gate.Load()
 		k.gate.Store(&gate{g.alias, max(g.horizon, registries[i][t.source].Horizon)})
 	}
-	// The server's name is empty, because a failover loses no acknowledged data: the data is on the disks of all
-	// in-sync copies, and only an in-sync copy takes over.
+	// The "" says that the sink needs no check of the server's name: a failover loses no acknowledged data, because it is
+	// on the disks of all in-sync copies, and only an in-sync copy takes over.
 	t.marks = judge.NewMarks(t.views, at, "")
 	return nil
 }
@@ -251,7 +250,7 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 // view.
 const aliasInterval = 10 * time.Second
 
-// showFilled lets the alias of each view that every source has now filled lead to the view's new index. It also repairs
+// showFilled moves the alias of each view that every source has filled to the view's new index. It also repairs
 // aliases, without which readers would find nothing. A view fails if its alias leads to an index that replicator did
 // not make.
 func (t *Target) showFilled(ctx context.Context, registries []registry) error {
@@ -267,8 +266,7 @@ func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 			if err := t.sink.mendAlias(ctx, k); err != nil {
 				return inView(k.view, err)
 			}
-			// Another source continues in a newer generation. This source must fill that generation, too, before it is
-			// shown.
+			// Another source continues in a newer index. This source must fill that index, too, before readers see it.
 			if replaced, err := t.leftBehind(ctx, k); err != nil {
 				return inView(k.view, err)
 			} else if replaced {
@@ -284,7 +282,7 @@ func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 	return nil
 }
 
-// leftBehind reports whether another source has started the view again in a newer generation.
+// leftBehind reports whether another source has started the view again in a newer index.
 func (t *Target) leftBehind(ctx context.Context, k *keeper) (bool, error) {
 	if t.source == "" {
 		return false, nil
@@ -292,7 +290,6 @@ func (t *Target) leftBehind(ctx context.Context, k *keeper) (bool, error) {
 	return t.isReplaced(ctx, k)
 }
 
-// isFilled reports whether every source has filled a view.
 func (t *Target) isFilled(r registry) bool {
 	for _, m := range r {
 		if m.Phase != replicator.PhaseFilled {
@@ -305,8 +302,8 @@ func (t *Target) isFilled(r registry) bool {
 	})
 }
 
-// takeOver moves the alias from the older generations to the view's own, and retires the older ones. A search sees
-// either the old or the new generation.
+// takeOver moves the alias from the older indexes to the view's own, and retires the older ones. A search sees either
+// the old or the new index.
 func (t *Target) takeOver(ctx context.Context, k *keeper) error {
 	if err := t.Refresh(ctx); err != nil {
 		return err
@@ -322,7 +319,7 @@ func (t *Target) takeOver(ctx context.Context, k *keeper) error {
 		case g.number < k.generation.number:
 			older = append(older, g)
 		case g.number > k.generation.number:
-			return nil // the view's generation was superseded, which the next Mark reports
+			return nil // a newer index exists, which the next Mark reports
 		case g.shown:
 			k.generation.shown = true // another shard's pipeline moved the alias
 			return nil

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// SearchTime is how long to keep an index after its alias has moved away. A search resolves the alias on one node and
-// then asks the index's shards. If the index is removed in between, the search returns no hits and a failed shard. A
-// reader that does not check _shards would think that the view is empty.
+// SearchTime is how long to keep an index after its alias has moved away. A search that resolved the alias before would
+// otherwise return no hits and a failed shard. A reader that does not check _shards would take that for an empty view.
 const SearchTime = 3 * time.Second
 
 // retired lists the replaced indexes, each with the time after which it may be removed.
@@ -18,7 +17,7 @@ type retired struct {
 	until map[string]time.Time
 }
 
-// isRetired reports whether no alias leads to the generation any more.
+// isRetired reports whether no alias leads to the index any more.
 func (g *generation) isRetired() bool { return !g.shown && g.write == "" }
 
 func (r *retired) add(stay time.Duration, generations ...*generation) {
@@ -47,7 +46,6 @@ func (r *retired) take() []string {
 	return due
 }
 
-// last returns the time after which all retired indexes may be removed.
 func (r *retired) last() (last time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,8 +57,8 @@ func (r *retired) last() (last time.Time) {
 	return last
 }
 
-// retireSuperseded puts those generations on the list for removal that no alias leads to: a process retired them, but
-// ended before it removed them.
+// retireSuperseded puts indexes that no alias leads to on the list for removal: a process retired them, but ended
+// before it removed them.
 func (s *Sink) retireSuperseded(older []*generation) {
 	for _, g := range older {
 		if g.isRetired() {
@@ -82,7 +80,6 @@ func (s *Sink) removeRetired(ctx context.Context) {
 // removeTime limits the time for Close to remove the retired indexes, not counting the wait until they may be removed.
 const removeTime = 5 * time.Second
 
-// awaitRetired waits until the retired indexes may be removed, and removes them.
 func (s *Sink) awaitRetired() {
 	last := s.retired.last()
 	if last.IsZero() {

@@ -6,9 +6,9 @@ import (
 	"replicator/internal/jsonscan"
 )
 
-// scanner decodes the answers to _bulk and _mget and the states in documents. It only understands what Elasticsearch
-// and this sink write. Anything else sets bad, and encoding/json decodes it. A document that is read and written takes
-// 1.7 µs of CPU here, and 7 with encoding/json (BenchmarkAnswers).
+// scanner decodes the answers to _bulk and _mget and the states in documents, in a quarter of the time that
+// encoding/json takes (BenchmarkAnswers). It only understands what Elasticsearch and this sink write. Anything else
+// sets bad, and encoding/json decodes it.
 type scanner struct {
 	jsonscan.Scanner
 	bad bool
@@ -53,7 +53,6 @@ func (s *scanner) goesOn(closing byte) bool {
 	return more
 }
 
-// end reports whether everything was read without an error.
 func (s *scanner) end() bool { return !s.bad && s.End() == nil }
 
 // text reads a string without escapes and returns what is between its quotes.
@@ -74,14 +73,12 @@ func (s *scanner) value() []byte {
 	return s.Data[from:s.Pos]
 }
 
-// number reads a whole number.
 func (s *scanner) number() int64 {
 	n, err := strconv.ParseInt(string(s.value()), 10, 64)
 	s.bad = s.bad || err != nil
 	return n
 }
 
-// flag reads true or false.
 func (s *scanner) flag() bool {
 	v := s.value()
 	is := string(v) == "true"

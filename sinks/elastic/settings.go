@@ -9,8 +9,8 @@ import (
 	"replicator/config"
 )
 
-// Settings are a view's settings that only Elasticsearch sinks have. The names and the order of its JSON members are
-// part of fingerprints, so they never change.
+// Settings are a view's settings that only Elasticsearch sinks have. Their JSON is part of the fingerprint, the hash of
+// a view's definition, so its names and their order must never change.
 type Settings struct {
 	Index         string `json:"index,omitempty"`    // the name of the alias
 	Mapping       string `json:"mapping,omitempty"`  // the contents of mapping_file
@@ -107,7 +107,6 @@ func badIndex(name string) string {
 	return ""
 }
 
-// jsonFile reads a JSON file that a key of the configuration names.
 func jsonFile(s *config.ViewSection, key string) string {
 	path := s.Name(key, "", `"users.json"`)
 	if path == "" {

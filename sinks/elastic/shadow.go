@@ -10,28 +10,27 @@ import (
 	"replicator"
 )
 
-// Shadowing is a Sink with one source. It rebuilds a view in a second index, and swaps that in. If several sources fill
-// an index, each has its own pipeline, and no pipeline could decide when to swap. So their views are rebuilt in place.
+// Shadowing is a Sink with one source. It rebuilds a view in a second index, and then swaps that in. With several
+// sources, no source's pipeline could decide when to swap, so views are rebuilt in place.
 type Shadowing struct{ *Sink }
 
 var _ replicator.Shadower = Shadowing{}
 
-// Shadow implements replicator.Shadower. A shadow is the alias's next generation, which the alias does not show yet.
+// Shadow implements replicator.Shadower. A shadow is the alias's next index, which the alias does not show yet.
 func (s Shadowing) Shadow(v *replicator.View) *replicator.View {
 	shadow := *v
 	shadow.Name, shadow.Shadows = v.Name+replicator.ShadowSuffix, v.Name
 	return &shadow
 }
 
-// isShadow reports whether the generation belongs to a shadow.
 func (g *generation) isShadow() bool { return strings.HasSuffix(g.view, replicator.ShadowSuffix) }
 
 // Foreign implements replicator.Shadower. An index behind an alias belongs to replicator alone.
 func (s Shadowing) Foreign(context.Context, *replicator.View) (string, error) { return "", nil }
 
-// Swap implements replicator.Shadower. First it marks the shadows' indexes as the views' own. They are then the newest
-// generations: if this process dies here, the next Open continues in them and the next Mark shows them. Then one
-// request moves all the aliases. The replaced indexes are removed a little later.
+// Swap implements replicator.Shadower. It first marks the shadows' indexes as the views' own, and then moves all
+// aliases in one request. If the process dies in between, the next Open continues in the new indexes, and the next Mark
+// shows them.
 func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View) error {
 	var add, remove []*generation
 	var refused []error

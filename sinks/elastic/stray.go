@@ -51,7 +51,7 @@ func (t *Target) strays(ctx context.Context, view int, after string, limit int) 
 	return strays, next, nil
 }
 
-// straysOf reads the documents again, and calls the function `each` with every document that is still a stray.
+// straysOf reads documents again, and calls the function `each` with every one whose state still names no cell.
 func (t *Target) straysOf(ctx context.Context, documents []*document, each func(*document) error) error {
 	return t.sink.client.inParts(documents, func(part []*document) error {
 		if err := t.sink.client.read(ctx, part); err != nil {
@@ -69,8 +69,8 @@ func (t *Target) straysOf(ctx context.Context, documents []*document, each func(
 	})
 }
 
-// isStray reports whether the document exists and its state names no cell. An unreadable state names none. The registry
-// document is never a stray.
+// isStray reports whether the document exists and its state names no cell. A state that can't be read names none. The
+// progress document is never a stray.
 func (t *Target) isStray(d *document) bool {
 	return d.exists && d.id != registryID && !slices.ContainsFunc(d.contents(), func(s *slot) bool {
 		_, _, ok := t.sink.cell(s)

@@ -16,15 +16,15 @@ import (
 type Target struct {
 	sink   *Sink
 	source string
-	nearby []string // other sources to which an entity may move
+	nearby []string // other sources to which the rows of a key may move
 	views  []*replicator.View
-	kept   []*keeper // keepers of the views, in the same order
+	kept   []*keeper // kept[i] writes views[i]
 
 	memory  memory
-	novelty judge.Novelty // whether documents are probably new
+	novelty judge.Novelty // predicts whether documents are new
 
 	marks  *judge.Marks
-	looked time.Time // when the aliases were last checked; used only while marks are written
+	looked time.Time // when the aliases were last checked; only Mark uses it
 }
 
 var (
@@ -74,13 +74,13 @@ func (t *Target) versions(ctx context.Context, cells []replicator.Cell) ([]repli
 	return versions.Spans(), err
 }
 
-// errReplaced means that another replicator, or another source's pipeline, has made a newer generation since the target
-// was opened.
+// errReplaced means that another replicator, or another source's pipeline, has created a newer index for a view since
+// the target was opened.
 var errReplaced = fmt.Errorf("a view was rebuilt or started over since the views were opened: %w",
 	replicator.ErrOpenAgain)
 
-// replaced returns errReplaced instead of err if an index is missing because a newer generation of the view replaced
-// it, and so nothing is lost.
+// replaced returns errReplaced instead of err if an index is missing because a newer index of the view replaced it.
+// Then nothing is lost.
 func (t *Target) replaced(ctx context.Context, err error) error {
 	if !errors.Is(err, replicator.ErrSinkLost) {
 		return err
@@ -97,8 +97,8 @@ func (t *Target) replaced(ctx context.Context, err error) error {
 	return err
 }
 
-// isReplaced reports whether a view has a newer generation: a rebuild was swapped in, or another source whose tables
-// changed has started the view again.
+// isReplaced reports whether a view has a newer index: a rebuild was swapped in, or another source whose tables changed
+// has started the view again.
 func (t *Target) isReplaced(ctx context.Context, k *keeper) (bool, error) {
 	all, err := t.sink.generations(ctx, k.alias)
 	return slices.ContainsFunc(all, func(g *generation) bool {

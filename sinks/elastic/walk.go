@@ -20,7 +20,7 @@ func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell
 	return nil, "", nil
 }
 
-// page is the place where a walk continues.
+// page is the cursor of a listing: where the next page of documents begins.
 type page struct {
 	View  int             `json:"view"`
 	Point string          `json:"point,omitempty"` // the point in time that the pages are read from
@@ -50,7 +50,7 @@ func (t *Target) Outdated(
 	return cells, next, err
 }
 
-// everything matches all documents that hold cells.
+// everything is a query for all documents that hold cells.
 func everything() object {
 	return object{"bool": object{"must_not": object{"ids": object{"values": []string{registryID}}}}}
 }
@@ -106,7 +106,7 @@ type hit struct {
 // reading some thousand documents.
 const searchItems = 5000
 
-// hits pages through the documents of a view that a query finds.
+// hits returns the next page of a view's documents that a query finds.
 func (t *Target) hits(
 	ctx context.Context, view int, query object, after string, limit int,
 ) (found []hit, next string, err error) {
@@ -149,7 +149,7 @@ func (t *Target) nextHits(
 func (t *Target) page(ctx context.Context, query object, p *page, size int) (found []hit, more bool, err error) {
 	order, apart := t.sink.client.pageOrder()
 	if !apart {
-		size++ // see whole
+		size++ // because whole drops at least one hit of a full page
 	}
 	for ; ; size *= 2 {
 		found, err = t.search(ctx, query, order, p, size)
@@ -167,7 +167,7 @@ func (t *Target) page(ctx context.Context, query object, p *page, size int) (fou
 	return found, more, err
 }
 
-// search reads the start of the next page.
+// search reads up to `size` documents that come after p.After.
 func (t *Target) search(ctx context.Context, query object, order string, p *page, size int) ([]hit, error) {
 	search := object{
 		"size": size, "_source": stateAlone, "sort": []string{order}, "track_total_hits": false,
