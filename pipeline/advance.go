@@ -14,22 +14,22 @@ import (
 type urgency int
 
 const (
-	saveNothing urgency = iota // move the position in memory only, for a caller that waits for a position
-	saveDue                    // once an interval: mark and save if there is anything new, or if the last mark is old
-	saveNow                    // at a stop, or before a new log file is applied: mark and save any move of the position
+	saveNothing urgency = iota // move the position in memory only, for a caller that waits for a log position
+	saveDue                    // once an interval: save if there is anything new, or if the last save is old
+	saveNow                    // save any move of the position: at a stop, or before a new log file is applied
 )
 
-// idleMark is the longest time between two marks while the log advances without changes for these views. If the sink is
-// on the source's own server, a mark is itself an event in the binlog, and a mark each second would keep the source
-// busy forever.
+// idleMark is the longest time between two saves of the position in the sink while the log has no changes for these
+// views. If the sink is on the source's own server, each save is an event in the binlog, so frequent saves would never
+// end.
 const idleMark = time.Minute
 
-// followedMark replaces idleMark for views whose marks other programs read. Readers of a changelog learn from the marks
-// how far the source was read. Other members of a Kafka group learn how far a partition was read.
+// followedMark replaces idleMark if other programs read the positions in the sink: readers of a changelog, or the other
+// members of a Kafka group.
 const followedMark = 5 * time.Second
 
 // idleAsk is how often an idle session checks that the sink answers, so that the lag shows an outage even if there is
-// nothing to write. The check marks the same position again, which writes nothing.
+// nothing to write. The check saves the same position again, which writes nothing.
 const idleAsk = 5 * time.Second
 
 // idleSave is the longest time between two saves of the checkpoints while nothing moves.
@@ -47,20 +47,20 @@ type saver struct {
 	goesOn func() // called each interval in which the session makes progress
 
 	mu        sync.Mutex
-	proved    bool                // the start position was requested again after the source began to send its log
-	marked    replicator.Standing // the last mark that this session wrote to the sink
+	proved    bool                // the start position was taken again after the log's first events: see advance
+	marked    replicator.Standing // the progress that this session last saved in the sink
 	markedAt  time.Time
-	askedAt   time.Time // when the sink was last asked whether it still holds the last mark
+	askedAt   time.Time // when the sink was last asked whether it still has the progress in `marked`
 	saved     replicator.Position
 	savedAt   time.Time
-	markedRun int64 // number of changes that the run applied before the last mark
+	markedRun int64 // number of changes that the run applied before the last save in the sink
 
 	naming sync.Mutex
 	named  int64 // number of the latest log file that a saved position names
 }
 
-// run advances the checkpoint once an interval, until done is closed or ctx is done. Until intake is done, run also
-// asks the source where the source's log ends. If the source fails to answer, run ends intake.
+// run saves the progress once an interval, until done is closed or ctx is done. Until intake is done, it also asks the
+// source where its log ends. If the source does not answer, run ends intake, and so the reading.
 func (s *saver) run(ctx, intake context.Context, endIntake context.CancelCauseFunc, done <-chan struct{}) error {
 	interval := s.cfg.Interval
 	tick := time.NewTicker(interval)
@@ -99,23 +99,23 @@ func (s *saver) serves() bool {
 	return s.reach.heard.Load() && (s.meter.total() > s.before || s.lanes.since().IsZero())
 }
 
-// advance moves the run's applied position to the low-water mark, and saves it as urgency says. While a session runs,
-// no other code marks and saves positions.
+// advance moves the run's position to the point up to which everything is applied. As u says, it also saves the
+// position, first in the sink and then in the store.
 func (s *saver) advance(ctx context.Context, u urgency) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	applied := s.meter.total() // read before low, so that low includes all counted changes
+	applied := s.meter.total() // count first: everything that is counted here is below the position that low returns
 	at := s.progress.current().Position
 	if low := s.lanes.low(); low > at.Order || u == saveNow || !s.proved && s.reach.heard.Load() {
-		// At a later start, the position must prove that the log contains it. A reader may learn this proof only from
-		// the log's first events. So the start position is requested again after these events.
+		// The position must prove at a later start that the log contains it. A reader may know the proof only after the
+		// log's first events, so it is asked again then.
 		at = s.reader.Position(max(low, at.Order))
 		s.proved = true
 		s.progress.moveTo(at)
 	}
 	moved := at != s.marked.Position
 	idle := applied == s.markedRun && !s.progress.filledMore() && !s.notes.changed()
-	if !moved && idle { // the last mark is saved, too: a failed save would have ended this session
+	if !moved && idle { // nothing is left to save: a failed save would have ended this session
 		s.shown.allSaved(s.views)
 	}
 	switch {
@@ -138,9 +138,9 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	return s.save(ctx)
 }
 
-// nameFile saves a position that names the source's latest log file, before rows from that file are applied. Suppose
-// that the program is killed and the source is restored to an older state. The next session then finds that this file
-// is a different one. Without the name, it would take the source's new events for the rest of the old file.
+// nameFile saves a position that names the source's latest log file, before rows from that file are applied. If the
+// program then ends and the source is restored from a backup, the next session can tell that the file is a different
+// one.
 func (s *saver) nameFile(ctx context.Context) error {
 	s.naming.Lock()
 	defer s.naming.Unlock()
@@ -172,7 +172,7 @@ func (s *saver) idleMark() time.Duration {
 	return idleMark
 }
 
-// save marks the views' progress in the sink, then saves the marked progress in the store.
+// save saves the views' progress first in the sink and then in the store.
 func (s *saver) save(ctx context.Context) error {
 	now, err := s.mark(ctx)
 	if err != nil {
@@ -200,8 +200,8 @@ func (s *saver) lastMarked() replicator.Standing {
 	return s.marked
 }
 
-// lookForEvictions schedules a comparison with the source for views whose sink dropped keys, because no mark shows that
-// keys were dropped. The next mark tells the sink that these keys were reported.
+// lookForEvictions has the views compared with the source if the sink's server has evicted keys. The views' positions
+// in the sink don't show such a loss.
 func (s *saver) lookForEvictions() {
 	evicter, ok := s.target.(replicator.Evicter)
 	if !ok {
@@ -218,8 +218,8 @@ func (s *saver) lookForEvictions() {
 	}
 }
 
-// ask checks that the sink answers and still holds the last mark. While nothing is written, no other call would notice
-// a failure.
+// ask checks that the sink answers and still has the position that was last saved there. While nothing is written, no
+// other call would notice a failure.
 func (s *saver) ask(ctx context.Context) error {
 	if time.Since(s.askedAt) < idleAsk {
 		return nil
@@ -233,8 +233,8 @@ func (s *saver) ask(ctx context.Context) error {
 	return nil
 }
 
-// saveAhead saves a position in the store without marking it in the sink. This is safe: nothing was applied between the
-// last mark and that position, and a restart continues from the mark, which is lower.
+// saveAhead saves a position in the store, but not in the sink. This is safe, because nothing was applied since the
+// position that the sink has, and a restart continues from that one.
 func (s *saver) saveAhead(ctx context.Context, at replicator.Position) error {
 	checkpoints := s.progress.checkpoints()
 	for i := range checkpoints {

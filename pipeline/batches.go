@@ -6,15 +6,14 @@ import "iter"
 // materialised semijoin, and throughput stops growing at batches of 500 to 1,000.
 const maxBatch = 800
 
-// batches is a lane's queue of waiting changes, in the order of arrival, cut into batches. A batch holds changes by
+// batches is a worker's queue of waiting changes, in the order of arrival, cut into batches. A batch holds changes by
 // value and is reused. So the garbage collector doesn't see each waiting change as a separate object.
 type batches struct {
 	queue [][]pending // batches of capacity maxBatch, oldest first; the last batch is being filled
-	spare [][]pending // empty batches, for reuse
+	spare [][]pending
 }
 
-// spareBatches is how many empty batches are kept for reuse. About that many wait in a lane if few changes merge (see
-// coalescing).
+// spareBatches is how many empty batches are kept for reuse.
 const spareBatches = 4
 
 // add appends a change. The returned address is valid until the change's batch is reused.
@@ -38,7 +37,6 @@ func (b *batches) empty() []pending {
 	return batch
 }
 
-// take removes the oldest batch and returns it; nil if no batch waits.
 func (b *batches) take() []pending {
 	if len(b.queue) == 0 {
 		return nil
@@ -58,7 +56,6 @@ func (b *batches) reuse(batch []pending) {
 	}
 }
 
-// first returns the oldest change; nil if no change waits.
 func (b *batches) first() *pending {
 	if len(b.queue) == 0 {
 		return nil

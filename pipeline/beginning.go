@@ -7,28 +7,14 @@ import (
 	"replicator"
 )
 
-// beginning decides at which log position a view begins. It is used for every session of every run, whether after a
-// start, a retry, a pause or a rebuild. It compares the view's checkpoint c, which is its last mark as this process or
-// the store remembers it, with the sink's own mark m (nil: the sink has none). The view begins at the lower one. A
-// position that was saved without a mark is never used: changes up to it are in the sink, or are read again. The cases:
+// beginning decides at which log position a session begins for a view. c is the view's last checkpoint, and m the
+// progress that the sink keeps with the data (nil: none). The lower of the two counts, because repeated changes do no
+// harm. Special cases:
 //
-//   - c was never marked. It is the beginning of a new view, or of a requested fill. The view begins at c until the
-//     sink has a mark of that view or fill.
-//   - c was marked, but the sink has no usable mark. The mark is gone, or belongs to another definition of the view, or
-//     the sink registered the view again and has no mark since. So the sink lost the view. The error wraps ErrSinkLost,
-//     and the option on_lost decides what happens.
-//   - m is lower. The sink was set back. The view goes back to m's position and to m's progress of the fill.
-//   - m is higher. Another replicator also maintains the view, or the store was restored from an older copy. The view
-//     begins at c, and the sink ignores repeated changes as stale. The source's log must also contain m's position: see
-//     above.ahead.
-//   - m belongs to a later fill than c, and that fill is running or complete. Another replicator began it, or this one
-//     did and its store was restored from an older copy. The view continues with the later fill, which reads everything
-//     that c's fill would read.
-//   - The source is a partition of a Changelog. A partition moves between processes, each with its own store, so c may
-//     be old, and the view begins at m. During a fill it begins at c, because the fill reads the log from the log's
-//     beginning, while m's position stays the same.
-//   - m belongs to an earlier fill than c. Nothing of c's fill is left in the sink, so c's fill scans its tables from
-//     the start.
+//   - c has never been saved in the sink: c counts, until the sink has progress of that view or fill.
+//   - m is missing or has another definition: the sink lost the view, and the error wraps ErrSinkLost.
+//   - m is in a later fill than c: the view continues that fill. If m is in an earlier one, c's fill starts again.
+//   - The source is a Changelog: m counts outside of fills. Processes hand its partitions on, so c may be old.
 func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (replicator.Standing, error) {
 	same := m != nil && replicator.SameDefinition(m.Fingerprint, c.Fingerprint)
 	known := same && !m.Position.IsZero()
@@ -70,7 +56,7 @@ func lowestOf(views []*replicator.View, begin []replicator.Checkpoint) replicato
 	for i, c := range begin {
 		lowest.Position = lowest.Position.Lower(c.Position)
 		if !c.Filling() {
-			if c.Unmarked { // the new beginning replaces an earlier fill, so the beginning's epoch counts
+			if c.Unmarked { // after a reset, the view has a new epoch, so that its earlier marks are ignored
 				lowest.Epoch = max(lowest.Epoch, c.Epoch)
 			}
 			continue
@@ -89,7 +75,6 @@ func lowestOf(views []*replicator.View, begin []replicator.Checkpoint) replicato
 	return lowest
 }
 
-// eachAt returns checkpoints for views that all begin at one position.
 func eachAt(views []*replicator.View, c replicator.Checkpoint) []replicator.Checkpoint {
 	each := make([]replicator.Checkpoint, len(views))
 	for i, v := range views {

@@ -6,9 +6,8 @@ import (
 	"sync"
 )
 
-// budget limits the bytes in flight in a session. The reader and the scan wait until there is room, and lanes give
-// bytes back. Waiters are served in turn. Otherwise a scan, which always finds room for one more small row, would block
-// a large row of the tail until the scan ends.
+// budget limits the bytes of changes in flight. Whoever adds a change waits until there is room. Waiters are served in
+// turn, so that a scan's many small rows can't keep out a large row from the log.
 type budget struct {
 	total  int64
 	lanes  int
@@ -22,7 +21,7 @@ type budget struct {
 // claim is a caller of take that waits for its bytes.
 type claim struct {
 	bytes   int64
-	granted chan struct{} // closed once the bytes are taken
+	granted chan struct{} // closed when the waiter gets its bytes
 }
 
 func newBudget(total int64, lanes int) *budget {
@@ -54,11 +53,11 @@ func (b *budget) take(ctx context.Context, n int64) error {
 	}
 }
 
-// fits reports whether there is room for n bytes. If n alone exceeds the bytes that may be in flight now, there is room
-// only when nothing else is in flight. The caller holds b.mu.
+// fits reports whether n more bytes may be in flight. A change that is larger than the limit fits only when nothing
+// else is in flight. The caller holds b.mu.
 func (b *budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.window.bytes() }
 
-// merged records how many changes a lane received (of), and how many of these merged with pending changes (n). The
+// merged records how many changes a worker received (of), and how many of these merged with pending changes (n). The
 // share of changes that merge decides how many bytes may be in flight: see coalescing.
 func (b *budget) merged(n, of int) {
 	b.mu.Lock()

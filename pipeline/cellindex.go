@@ -6,10 +6,8 @@ import (
 	"replicator"
 )
 
-// cellIndex finds pending changes in a lane by their cell. It is a hash table whose lists link the pending changes
-// themselves. Most lookups touch a single pointer of a small table, because their cell's list is empty. A map would
-// find and clear a slot for each change, mostly outside the processor's cache, and the garbage collector would mark
-// twice the memory. The lane's mutex guards the index.
+// cellIndex finds a worker's pending changes by cell. It is a hash table whose lists link the changes themselves. So it
+// takes half the memory of a map, and most lookups touch one pointer. The lane's mutex guards it.
 type cellIndex struct {
 	seed  maphash.Seed
 	lists []*pending // indexed by the last bits of a cell's hash; the length is a power of two
@@ -25,7 +23,6 @@ func newCellIndex() cellIndex {
 // list returns the list for a hash. The list may also contain cells with other hashes.
 func (x *cellIndex) list(hash uint64) **pending { return &x.lists[hash&uint64(len(x.lists)-1)] }
 
-// find returns the pending change of a cell, or nil, and the cell's hash.
 func (x *cellIndex) find(c *replicator.Cell) (p *pending, hash uint64) {
 	const odd = 0x9e3779b97f4a7c15 // so that key a, column b and key b, column a have different hashes
 	hash = maphash.String(x.seed, string(c.Key))*odd + maphash.String(x.seed, c.Column)

@@ -1,17 +1,12 @@
 package pipeline
 
-// coalescing decides how much a pipeline should have in flight: as much as memory allows if many changes of a cell
-// merge into one write, otherwise only enough to keep the lanes busy. More changes in flight cost time, because the
-// garbage collector marks them again and again, and they don't fit into the processor's cache. A measurement with
-// 200,000 distinct cells (alternating runs, on a busy machine) compared 45,000 changes in flight with 5,000. The 45,000
-// cost 20.7 µs per cell with Redis and 25.0 µs with MySQL, the 5,000 cost 14.6 µs and 17.2 µs. The 45,000 took 120 MiB
-// instead of 48, and were not applied sooner.
-//
-// If changes concern random cells, the share that merges grows with the number in flight. So the share that merges in
-// part of the memory shows what all of the memory would gain. The budget's mutex guards coalescing.
+// coalescing decides how many changes may be in flight: as many as memory allows if many changes of a cell merge into
+// one write, otherwise only enough to keep the workers (lanes) busy. Too many cost cache misses and garbage collection:
+// with 200,000 distinct cells, 45,000 changes in flight took 25 µs per cell (MySQL), and 5,000 took 17 µs. The
+// budget's mutex guards it.
 type coalescing struct {
-	total    int64 // the budget's bytes
-	smallest int64 // the lowest number of changes in flight that keeps the lanes busy
+	total    int64
+	smallest int64 // the lowest number of changes in flight that keeps the workers busy
 	changes  int64 // the number of changes that may be in flight now
 	mean     int64 // the mean size of a change, in bytes
 
@@ -19,14 +14,14 @@ type coalescing struct {
 }
 
 const (
-	// busyBatches is how many batches a lane needs: one in flight, one waiting, and one more for times when this lane
-	// gets more changes than the other lanes.
+	// busyBatches is how many batches a worker (lane) needs: one in flight, one waiting, and one more for times when it
+	// gets more changes than the other workers.
 	busyBatches = 3
 
 	// judged is the number of changes after which coalescing decides again how many may be in flight.
 	judged = 8192
 
-	// worthwhile is the share of changes that must merge, with all memory in use, to justify more in flight.
+	// worthwhile is the share of changes that must merge, if all memory were in use, to justify more changes in flight.
 	worthwhile = 1. / 8
 )
 

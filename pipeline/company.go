@@ -9,22 +9,21 @@ import (
 	"replicator"
 )
 
-// company records whether another program also maintains this pipeline's views. Views stay correct with any number of
-// writers, but several are rarely intended. Each program recognizes the other by the other's marks in the sink. While
-// the source writes nothing, there are no new marks, so neither notices the other.
+// company records whether another program also maintains this pipeline's views, which is harmless but rarely intended.
+// It is recognized by the positions that it saves in the sink.
 type company struct {
 	mu  sync.Mutex
-	met map[string][2]time.Time // by view: when the last two marks of another program were seen
+	met map[string][2]time.Time // by view: the last two times at which another program saved its position in the sink
 }
 
-// companyStays is how long a mark counts as a sign of a running program. A single mark does not count: another session
-// may have sent it before its connection broke.
+// companyStays is the time within which another program must save its position in the sink twice to count as running. A
+// single save may come from a session that has ended since.
 const companyStays = time.Minute
 
 func newCompany() *company { return &company{met: map[string][2]time.Time{}} }
 
-// meet records that another program has just marked some views. It returns the views for which no other program was
-// known before.
+// meet records that another program has just saved its positions of some views in the sink. It returns the views for
+// which no other program was known before.
 func (c *company) meet(views []string) (joined []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,15 +40,14 @@ func (c *company) meet(views []string) (joined []string) {
 // has reports whether another program maintains a view. The caller holds the mutex.
 func (c *company) has(view string) bool { return time.Since(c.met[view][0]) < companyStays }
 
-// any reports whether another program maintains any of some views.
 func (c *company) any(views viewSet) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(views, func(v *replicator.View) bool { return c.has(v.Name) })
 }
 
-// pace is the time until the next mark. If another program also maintains the views, the time varies. If both programs
-// marked in step, one program would always be first, and would never see the other's mark.
+// pace is the time until the position is saved again. It varies while another program also maintains the views, because
+// programs that save in step don't notice each other.
 func (s *saver) pace() time.Duration {
 	if !s.company.any(s.views) {
 		return s.cfg.Interval

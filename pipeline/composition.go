@@ -10,15 +10,13 @@ import (
 	"replicator"
 )
 
-// composition decides which views run together: it launches, ends, splits and joins runs. Only the supervisor's
-// goroutine uses it.
+// composition decides which views run together, that is, share a log reader. Only the supervisor's goroutine uses it.
 type composition struct {
 	*shared
-	lifetime context.Context // once it is done, the runs end at once
+	lifetime context.Context // once it is done, the runs end without applying what is pending
 	running  sync.WaitGroup
 }
 
-// newRun makes a run of views that begins at the views' checkpoints. It doesn't launch the run.
 func (c *composition) newRun(views viewSet, from []replicator.Checkpoint) (*run, error) {
 	evaluator, err := c.cfg.Compile(views)
 	if err != nil {
@@ -79,7 +77,6 @@ func behind(views viewSet, at []replicator.Checkpoint) (late viewSet) {
 	return late
 }
 
-// launchGrouped launches configured views from their checkpoints. Views with similar checkpoints share a run.
 func (c *composition) launchGrouped(checkpoints []replicator.Checkpoint) error {
 	for _, group := range together(checkpoints) {
 		if err := c.launchAt(group); err != nil {
@@ -96,7 +93,7 @@ func (c *composition) stop() {
 	c.running.Wait()
 }
 
-// end drains a run and waits until it has ended. The run stays in the pipeline's list until supersede replaces it.
+// end stops a run and waits until it has applied its pending changes.
 func (c *composition) end(ctx context.Context, r *run) error {
 	r.stop()
 	select {
@@ -107,7 +104,6 @@ func (c *composition) end(ctx context.Context, r *run) error {
 	}
 }
 
-// supersede replaces an ended run by other runs and launches these.
 func (c *composition) supersede(old *run, by ...*run) {
 	c.follow(old, by...)
 	c.runs.replace(old, by...)
@@ -186,7 +182,6 @@ func (c *composition) part(ctx context.Context) error {
 		stood := r.progress.checkpoints()
 		var parted []*run
 		for _, views := range groups {
-			// The run has logged the reason, once for all views.
 			c.cfg.Log.Warn("views now run separately from the other views of their sink", "sink", c.cfg.Name,
 				"views", viewSet(views).names())
 			next, err := c.newRun(views, checkpointsOf(views, stood))
@@ -217,9 +212,8 @@ func (r *run) ready() bool {
 	return known && lag < joinable
 }
 
-// join merges two runs that have caught up into one, if there are two such runs. Shadows (the second copies of views
-// that rebuilds fill) join like other views: a shadow that runs with the live views agrees with them when it is swapped
-// in.
+// join merges two runs that have caught up into one, if there are two. Shadows (second copies that rebuilds fill) join,
+// too, so that they agree with the live views when they are swapped in.
 func (c *composition) join(ctx context.Context) error {
 	ready := slices.DeleteFunc(c.runs.all(), func(r *run) bool { return !r.ready() })
 	if len(ready) < 2 {
@@ -279,7 +273,6 @@ func together(checkpoints []replicator.Checkpoint) [][]replicator.Checkpoint {
 	return groups
 }
 
-// checkpointsOf returns the checkpoints of some views, in the order of the views.
 func checkpointsOf(views []*replicator.View, all []replicator.Checkpoint) (of []replicator.Checkpoint) {
 	for _, v := range views {
 		i := slices.IndexFunc(all, func(c replicator.Checkpoint) bool { return c.View == v.Name })

@@ -21,9 +21,8 @@ type Config struct {
 	// Feeds reports whether the configuration has a source of that name. nil: the configuration has every source.
 	Feeds func(source string) bool
 
-	// SourceOf returns the source for views that run together. The rows of that source have only the columns that these
-	// views read. So if another view's column is missing from a table, these views don't fail. The returned source is
-	// not closed, and has the Name of Source. nil: use Source.
+	// SourceOf returns a source that reads only the columns that these views need, so that a missing column of another
+	// view does not stop them. It has the Name of Source, and is not closed. nil: use Source.
 	SourceOf func(views []*replicator.View) (replicator.Source, error)
 
 	Store      replicator.Store
@@ -81,7 +80,6 @@ func set[T comparable](v *T, otherwise T) {
 	}
 }
 
-// view returns the view of that name; nil if there is none.
 func (c *Config) view(name string) *replicator.View {
 	for _, v := range c.Views {
 		if v.Name == name {
@@ -104,7 +102,6 @@ func (c *Config) inOrder(views viewSet) viewSet {
 	return views
 }
 
-// sourceOf returns the source for views that run together: see SourceOf.
 func (c *Config) sourceOf(views []*replicator.View) (replicator.Source, error) {
 	if c.SourceOf == nil {
 		return c.Source, nil
@@ -120,8 +117,7 @@ func (c *Config) ofShard(err error) error {
 	return err
 }
 
-// logRecovery logs that trouble has ended. since is when the trouble began. If since is zero, there was no trouble, and
-// nothing is logged.
+// logRecovery logs that trouble has ended. since is when it began; zero: there was none, and nothing is logged.
 func (c *Config) logRecovery(since time.Time, views viewSet) {
 	if !since.IsZero() {
 		c.Log.Info("pipeline recovered", "sink", c.Name, "views", views.names(),
@@ -129,7 +125,6 @@ func (c *Config) logRecovery(since time.Time, views viewSet) {
 	}
 }
 
-// ofSink adds the sink's name to an error.
 func (c *Config) ofSink(err error) error { return fmt.Errorf("sink %s: %w", c.Name, err) }
 
 // swaps reports whether a rebuild can fill a shadow and swap it in. A source with a name is one of several that fill
@@ -145,10 +140,8 @@ func (c *Config) changelog() replicator.Changelog {
 	return log
 }
 
-// anew returns the command that fills views again.
 func (c *Config) anew(views viewSet) string { return "`replicator rebuild " + views.words() + "`" }
 
-// unread returns the error of a view whose mark can't be read.
 func (c *Config) unread(m *replicator.Mark) error {
 	return replicator.OfView(fmt.Errorf("sink %s: view %s: %w", c.Name, m.View, remedy.Named(m.Err, m.View)), m.View)
 }

@@ -34,7 +34,8 @@ func (p *Pipeline) Wait(ctx context.Context, fence string, views []string) error
 	return nil
 }
 
-// waitFor returns nil once a view is filled and includes the fence. If ctx ends first, it returns an error.
+// waitFor returns nil once a view is filled and has passed the fence (a log position). If ctx ends first, it returns an
+// error.
 func (p *Pipeline) waitFor(ctx context.Context, fence, view string) error {
 	if before, err := p.includedBefore(ctx, fence, view); before || err != nil {
 		return err
@@ -51,8 +52,8 @@ func (p *Pipeline) waitFor(ctx context.Context, fence, view string) error {
 	}
 }
 
-// includedBefore reports whether a paused view included the fence when it was paused. It reads the checkpoint, because
-// a paused view has no run.
+// includedBefore reports whether a paused view had passed the fence (a log position to wait for) when it was paused. It
+// reads the checkpoint, because a paused view has no run.
 func (p *Pipeline) includedBefore(ctx context.Context, fence, view string) (bool, error) {
 	v := p.cfg.view(view)
 	if v == nil || !p.stopped.isPaused(v) {
@@ -77,7 +78,6 @@ func (p *Pipeline) includedBefore(ctx context.Context, fence, view string) (bool
 	return included, errors.Join(err, reader.Close())
 }
 
-// includes reports whether a view is filled and includes the fence.
 func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, error) {
 	r, s, err := p.sessionOf(view)
 	if r == nil || err != nil {
@@ -99,9 +99,8 @@ func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, erro
 	return included && err == nil, err
 }
 
-// Renew replaces the sessions of views by new ones, and returns when the new ones are open. A session that several of
-// the views share is replaced once. When a session opens, the sink reads the definitions of its tables or indexes
-// again, so call Renew after a manual ALTER. As with any end of a session, no change is lost.
+// Renew replaces the sessions of views by new ones, and returns when these are open. The sink then reads the
+// definitions of its tables or indexes again, so call Renew after a manual ALTER.
 func (p *Pipeline) Renew(ctx context.Context, views ...string) error {
 	renewed := map[*session]bool{}
 	for _, view := range views {

@@ -10,9 +10,9 @@ import (
 	"replicator"
 )
 
-// definitions reads and sets the fingerprints of a pipeline's views. A fingerprint identifies the definition of a view,
-// including the definitions of the view's tables. It is stored in the View, and changes only while no run has the view.
-// The mutex is for other goroutines, which show fingerprints at any time.
+// definitions reads and sets the fingerprints of views. A fingerprint identifies the definition of a view and of its
+// tables. It changes only while the view doesn't run, but other goroutines may read it at any time, so a mutex guards
+// it.
 type definitions struct {
 	cfg *Config
 	mu  sync.Mutex
@@ -24,7 +24,6 @@ func (d *definitions) of(v *replicator.View) string {
 	return v.Fingerprint
 }
 
-// current returns the fingerprints that the views have with the present definitions of their tables.
 func (d *definitions) current(ctx context.Context, views []*replicator.View) ([]string, error) {
 	now := make([]string, len(views))
 	identities, err := d.cfg.Source.Identities(ctx, replicator.Feeding(views))
@@ -65,9 +64,8 @@ func (d *definitions) set(v *replicator.View, fingerprint string) {
 	v.Fingerprint = fingerprint
 }
 
-// check fails if a table has changed since the view's fingerprint was made, or if the cells of several tables can't be
-// merged. The caller must have opened a reader before, so that no ALTER is missed. The reader either sees the table as
-// it is now, or finds the ALTER in the log.
+// check fails if a table has changed since its view's fingerprint was made, or if the cells of several tables can't be
+// merged. The caller must have opened a reader before. Then the log has every later ALTER, and none is missed.
 func (d *definitions) check(ctx context.Context, views []*replicator.View) error {
 	now, err := d.current(ctx, views)
 	if err != nil {
@@ -84,8 +82,8 @@ func (d *definitions) check(ctx context.Context, views []*replicator.View) error
 	return errors.Join(changed...)
 }
 
-// sameKeys refuses a view of several tables if the keys of two tables can't be compared. Such a view could show two
-// entities in the same place of the sink, and each would remove the other's contributions.
+// sameKeys refuses a view of several tables if the keys of two tables can't be compared. Rows of both could then have
+// the same name in the sink, and each would remove the other's entry.
 func sameKeys(ctx context.Context, source replicator.Source, v *replicator.View) (refused, err error) {
 	tables := replicator.Feeding([]*replicator.View{v})
 	// These kinds don't merge cells by key. Counters and rankings add up over all keys; a changelog's records name

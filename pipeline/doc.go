@@ -9,12 +9,12 @@
 // memory budget, a position in the log. Pipelines share only the process, the source and the store. So a sink that is
 // down, slow or full delays no other sink; a store that hangs delays all of them.
 //
-// The reader's goroutine hands changes to lanes (intake.go) by the hash of their key. A full memory budget blocks the
+// The reader's goroutine hands changes to lanes (workers) by the hash of their key. A full memory budget blocks the
 // reader. A lane keeps the newest pending change of each cell and has one batch in flight. When the batch returns, the
 // lane takes the next one. Bodies are decoded after this coalescing. The position up to which all lanes have applied
-// everything, the low water, is the applied position. Once an interval, the saver marks it in the sink and then saves
-// it in the store. No other code moves positions while a session runs. While nothing is applied, the saver may save a
-// later position in the store without marking it in the sink.
+// everything (the low water) is the applied position. Once an interval, the saver saves it in the sink, together with
+// the data (a Mark), and then in the store. No other code saves positions while a session runs. While nothing is
+// applied, the saver may save a later position in the store alone.
 //
 // # Who owns what
 //
@@ -31,9 +31,9 @@
 //
 // # Where a run begins
 //
-// The function `beginning` decides where each session of each run begins. It compares the last mark that this process
-// or the store remembers with the sink's present mark, and begins the session at the lower one. A mark is a Standing,
-// so it includes a fill's progress. overtaken.go decides in which epoch the session begins.
+// The function `beginning` decides where each session of each run begins. It compares the last Mark that this process
+// or the store remembers with the Mark that the sink has now, and begins the session at the lower one. A Mark is a
+// Standing, so it includes a fill's progress. overtaken.go decides in which epoch of the log the session begins.
 //
 // Package canal decides which log a source has now, and whether a position was read from that log. Both may have
 // changed after a restart, a failover, a RESET, or a restored backup: see "Resuming" in its documentation.
@@ -41,11 +41,13 @@
 // # Failure
 //
 // Any error ends the session. Everything in memory is dropped, reader and target are opened again, and reading starts
-// again from the last mark. If the error came from reading the log, or from asking where the log ends, the session
-// first applies, marks and saves what was read. It takes no longer than the drain time of a stop. Otherwise a
-// connection that breaks within each interval would keep all sessions at the same position. No change is lost, because
-// no position beyond an unapplied change is saved. Changes may be applied twice, but that is harmless, because the sink
-// compares every op with the cell's state. After a Fatal error (the operator must act) the pause is longer, and the
-// view shows as "failed". If an error concerns one view (OfView) or one table (OfTable), its views are separated from
-// the sink's other views. They run, fail and are retried separately, and join the other views when they have caught up.
+// again from the last Mark. No change is lost, because no position beyond an unapplied change is saved. Changes may be
+// applied twice, but that is harmless, because the sink compares every op with the cell's state.
+//
+// If the error came from reading the log, the session first applies and saves what was read, within the drain time of a
+// stop. Otherwise a connection that often breaks would keep all sessions at the same position.
+//
+// After a Fatal error (the operator must act), the pause is longer, and the view shows as "failed". If an error
+// concerns one view (OfView) or one table (OfTable), its views are separated from the sink's other views. They run,
+// fail and are retried separately, and join the other views when they have caught up.
 package pipeline

@@ -17,12 +17,11 @@ import (
 type due struct {
 	*shared
 	rebuilder *rebuilder
-	changed   []string  // views to be rebuilt because their definition changed
-	done      bool      // all earlier rebuilds continue, and the rebuilds of changed views have begun
-	retryAt   time.Time // when continuing or beginning rebuilds is tried again
+	changed   []string // views to be rebuilt because their definition changed
+	done      bool     // no rebuild is left to continue or to begin
+	retryAt   time.Time
 }
 
-// add schedules the rebuild of views whose definition changed.
 func (d *due) add(views ...string) {
 	if len(views) > 0 {
 		d.changed, d.done = append(d.changed, views...), false
@@ -90,9 +89,9 @@ func (d *due) rebuild(ctx context.Context, views []string) map[string]error {
 	return refused
 }
 
-// resume continues rebuilds that a crash or a stop interrupted. If a shadow (a view's second copy, which a rebuild
-// fills) has a checkpoint and no mark, the sink has swapped it in, and the program ended before it could remove the
-// checkpoint. Then resume completes the swap.
+// resume continues rebuilds that a crash or a stop interrupted. A shadow (a view's second copy, which a rebuild fills)
+// with a checkpoint in the store and no mark in the sink was swapped in just before that. Then resume completes the
+// swap.
 func (d *due) resume(ctx context.Context) error {
 	shadower, ok := d.cfg.Sink.(replicator.Shadower)
 	if !ok {
@@ -140,8 +139,8 @@ func (d *due) resume(ctx context.Context) error {
 	return nil
 }
 
-// dropLeft drops the dead letters of shadows without a checkpoint. A crash during inherit or forgetShadow leaves such
-// letters behind.
+// dropLeft drops dead letters of shadows (second copies of views) without a checkpoint, which a crash during inherit or
+// forgetShadow leaves behind.
 func (d *due) dropLeft(ctx context.Context, saved []replicator.Checkpoint) error {
 	if !d.cfg.swaps() {
 		return nil

@@ -10,9 +10,8 @@ import (
 	"replicator"
 )
 
-// filler scans the tables of views that are being filled, while the tail continues. It applies each row as a change at
-// the log position from before the row's chunk was read, so State.Next takes the tail's later changes as newer. Only
-// one goroutine uses it.
+// filler scans the tables of new views while the log is read. A scanned row counts as a change at the log position from
+// before its chunk was read, so that later changes in the log win. Only one goroutine uses it.
 type filler struct {
 	*group
 	reader  replicator.Reader
@@ -22,7 +21,6 @@ type filler struct {
 	sweeper *sweeper
 }
 
-// fill completes the views' fill, and reports whether there was a fill.
 func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 	if err := f.reachStart(ctx); err != nil {
 		return false, err
@@ -47,10 +45,8 @@ func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 	return true, nil
 }
 
-// reachStart waits until the tail has reached the log position where the fill begins, because the tail may continue
-// from an earlier position. Until then, the sink's state of a cell may have the version of a row that the source has
-// deleted. A scanned row of a lower version would then be stale. If the source is a Changelog, reading the log up to
-// that position is the whole fill.
+// reachStart waits until the log reader has reached the position where the fill begins. Before that, the sink may have
+// rows that the source has deleted since, and scanned rows of lower versions would look stale.
 func (f *filler) reachStart(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -66,8 +62,8 @@ func (f *filler) reachStart(ctx context.Context) error {
 	return nil
 }
 
-// replayed records how far a fill from a Changelog has come. Such a fill ends when the log was read up to a position,
-// which is the argument. For other sources, replayed does nothing.
+// replayed records the progress of a fill from a Changelog, which ends once the log was read up to a position (to). For
+// other sources, it does nothing.
 func (f *filler) replayed(to int64) {
 	tables := slices.Sorted(maps.Keys(f.progress.current().Fill))
 	if low := f.intake.lanes.low(); f.cfg.changelog() != nil && len(tables) > 0 {
@@ -81,10 +77,9 @@ func (f *filler) replayed(to int64) {
 // chunkTime is how long reading a chunk should take. Short reads don't keep snapshots open in the source for long.
 const chunkTime = 200 * time.Millisecond
 
-// chunkRows is the highest number of rows that the scan of one chunk passes.
+// chunkRows is the highest number of rows of one chunk of a table scan.
 const chunkRows = 32000
 
-// mostRows is chunkRows, or the number of rows allowed per second if that is less.
 func (f *filler) mostRows() int {
 	if rate := f.cfg.Rate; rate > 0 {
 		return min(max(rate, 100), chunkRows)
@@ -92,8 +87,8 @@ func (f *filler) mostRows() int {
 	return chunkRows
 }
 
-// scan hands the rows of a table to the lanes, chunk by chunk, beginning after the saved progress. The lanes apply a
-// chunk while scan reads the next chunk. The progress includes only chunks that are applied.
+// scan hands the rows of a table to the workers (lanes), chunk by chunk, beginning after the saved progress. The
+// workers apply a chunk while scan reads the next one. The progress includes only chunks that are applied.
 func (f *filler) scan(ctx context.Context, table string) error {
 	columns := f.views.columns(table)
 	progress := f.progress.current().Fill[table]
@@ -105,7 +100,7 @@ func (f *filler) scan(ctx context.Context, table string) error {
 		progress.Total = n
 	}
 	limit := replicator.ScanLimit{Rows: min(1000, f.mostRows()), Bytes: f.intake.budget.total / 4}
-	before := func() error { return nil } // before waits until the previous chunk is applied, and records the progress
+	before := func() error { return nil } // waits until the previous chunk is applied, and records the progress
 	for !progress.Done {
 		began := time.Now()
 		chunk, err := f.chunk(ctx, table, columns, progress.After, limit)
@@ -151,7 +146,7 @@ func (f *filler) scan(ctx context.Context, table string) error {
 	return before()
 }
 
-// chunk reads the next rows of a table, without rows that are left to the tail.
+// chunk reads the next rows of a table, without rows that the log reader must apply, because they have just changed.
 func (f *filler) chunk(ctx context.Context, table string, columns []string, after string, limit replicator.ScanLimit) (
 	replicator.Chunk, error,
 ) {
@@ -164,11 +159,9 @@ func (f *filler) chunk(ctx context.Context, table string, columns []string, afte
 	return chunk, err
 }
 
-// puttable returns the rows of a chunk that can be applied at the chunk's log position Low. If rows have a version
-// column, it returns all rows. If log positions are the versions, a scanned row has the version Low, even if the row
-// changed after Low and before it was read. The tail's changes of that row would count as newer than the scanned row,
-// even if they are older. So puttable waits until the tail has passed High, and leaves out rows that the tail touched,
-// because the tail applies them.
+// puttable returns the rows of a chunk that can be applied. If log positions are the versions, a scanned row looks as
+// old as the chunk's start, even if it changed while the chunk was read. So it leaves out rows that the log reader
+// finds changed in that time: the reader applies them.
 func (f *filler) puttable(ctx context.Context, chunk replicator.Chunk) ([]*replicator.Row, error) {
 	cells := map[replicator.Cell]bool{}
 	for _, r := range chunk.Rows {
@@ -186,7 +179,6 @@ func (f *filler) puttable(ctx context.Context, chunk replicator.Chunk) ([]*repli
 	return slices.DeleteFunc(chunk.Rows, func(r *replicator.Row) bool { return touched[r.Cell] }), nil
 }
 
-// throttle waits so that the scan does not exceed the configured rows per second.
 func (f *filler) throttle(ctx context.Context, rows int, began time.Time) error {
 	rate := f.cfg.Rate
 	if rate <= 0 {

@@ -10,11 +10,11 @@ import (
 	"replicator/internal/pause"
 )
 
-// forgetting tracks up to which log position deleted cells may be forgotten. It outlives sessions. Only the forgetter
-// of the present session uses it, except for note, which the lanes call.
+// forgetting tracks up to which log position the sink may forget deleted cells. It outlives sessions. Only the
+// forgetter uses it, except for note, which the workers (lanes) call.
 type forgetting struct {
-	passed []marking // marked positions, oldest first; at most forgetSteps + 1 of them
-	walked int64     // the horizon (a log position) of the last complete walk
+	passed []marking // log positions that were saved in the sink, with the times; oldest first
+	walked int64     // log position up to which the last complete walk forgot deleted cells
 
 	gone atomic.Int64 // the highest log position of an applied deletion
 }
@@ -35,11 +35,11 @@ type marking struct {
 	at    time.Time
 }
 
-// forgetSteps is the number of steps into which the retention time of deleted cells is divided.
+// forgetSteps is how often deleted cells are forgotten within the time for which they must be remembered.
 const forgetSteps = 4
 
-// horizon records the log position that is marked now. It returns the newest position whose mark is old enough: at
-// least as old as the time for which deleted cells are remembered. It returns 0 if no mark is old enough.
+// horizon records that a log position (order) is saved in the sink now. It returns the newest position that was saved
+// at least a duration (remembered) ago; 0 if there is none.
 func (f *forgetting) horizon(order int64, now time.Time, remembered time.Duration) int64 {
 	f.passed = append(f.passed, marking{order, now})
 	for len(f.passed) > 1 && now.Sub(f.passed[1].at) >= remembered {
@@ -58,7 +58,6 @@ type forgetter struct {
 	saver  *saver
 }
 
-// forgetPage is how many cells one call of ForgetGone examines.
 const forgetPage = 5000
 
 // run forgets until ctx is done. It does nothing if the target can't forget cells, or if the source is a Changelog,
@@ -90,15 +89,12 @@ func (f *forgetter) run(ctx context.Context) error {
 	}
 }
 
-// horizon returns the log position below which deleted cells may be forgotten now; 0 if there is none yet.
 func (f *forgetter) horizon() int64 {
 	return f.forgetting.horizon(f.saver.lastMarked().Position.Order, time.Now(), f.cfg.Deleted)
 }
 
-// walk examines all cells, page by page, and forgets cells that were deleted before the horizon. It pauses for four
-// fifths of the time. Once it has taken longer than deletions are remembered, it no longer pauses, and it raises the
-// horizon again from time to time. Otherwise, with many deletions or a slow sink, more cells would be deleted during a
-// walk than the walk forgets.
+// walk examines all cells, page by page, and forgets those that were deleted before the horizon (a log position). It
+// rests four fifths of the time, unless it takes longer than the time for which deletions must be remembered.
 func (f *forgetter) walk(ctx context.Context, target replicator.Forgetter, horizon int64) error {
 	found, began := replicator.GoneCells{}, time.Now()
 	if err := target.RaiseHorizon(ctx, horizon); err != nil {

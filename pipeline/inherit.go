@@ -7,9 +7,8 @@ import (
 	"replicator"
 )
 
-// inherit makes the dead letters of a view's shadow (the second copy that a rebuild filled) the view's own, and then
-// removes the shadow's checkpoint. While the checkpoint exists, inherit can be repeated from the start. The shadow's
-// letters are dropped last. If a crash comes before that, the next start drops them.
+// inherit makes the dead letters of a view's shadow (the second copy that a rebuild filled) the view's own, after a
+// swap. Then it removes the shadow's checkpoint. While that exists, a crash is harmless, because inherit begins again.
 func inherit(ctx context.Context, store replicator.Store, v *replicator.View) error {
 	shadow := v.Name + replicator.ShadowSuffix
 	obsolete, err := takeLetters(ctx, store, v, shadow)
@@ -25,9 +24,8 @@ func inherit(ctx context.Context, store replicator.Store, v *replicator.View) er
 	return nil
 }
 
-// forgetShadow removes everything that the store has of a view's shadow. It must be called before the sink removes the
-// shadow. Otherwise a crash could leave a checkpoint for which the sink has no mark. That would mean that the shadow
-// was swapped in, so its dead letters would become the view's.
+// forgetShadow removes what the store has of a view's shadow (the second copy that a rebuild fills). It comes before
+// the sink removes the shadow, because a checkpoint without a mark in the sink means that the shadow was swapped in.
 func forgetShadow(ctx context.Context, store replicator.Store, v *replicator.View) error {
 	if err := store.Forget(ctx, v.Name+replicator.ShadowSuffix); err != nil {
 		return err
@@ -53,8 +51,8 @@ func dropOfShadow(ctx context.Context, store replicator.Store, v *replicator.Vie
 // lettersAtOnce is how many bytes of dead letters are recorded at once.
 const lettersAtOnce = 1 << 20
 
-// takeLetters records the dead letters of a view's shadow as the view's own. It returns the ids of the view's obsolete
-// letters, whose cells have no letter in the shadow.
+// takeLetters records the dead letters of a view's shadow (the second copy that a rebuild filled) as the view's own. It
+// returns the ids of the view's other letters, which are obsolete.
 func takeLetters(ctx context.Context, store replicator.Store, v *replicator.View, shadow string) (
 	obsolete []string, err error,
 ) {
@@ -63,7 +61,7 @@ func takeLetters(ctx context.Context, store replicator.Store, v *replicator.View
 		cell   replicator.Cell
 	}
 	taken := map[place]bool{}
-	var some []replicator.DeadLetter // letters for the next call of Bury; each call waits for a disk
+	var some []replicator.DeadLetter // letters for one call of Bury, because each call waits for a disk
 	size := 0
 	bury := func() error {
 		if len(some) == 0 {

@@ -9,19 +9,18 @@ import (
 	"replicator"
 )
 
-// intake accepts changes from the tail and from scans, and requests to re-read cells. It takes the size of each change
-// or request from the memory budget, which blocks the caller while it is full. Then it passes the change or request to
-// the lane of its key. intake has no state of its own, and several goroutines may use it.
+// intake hands changes from the log and from scans, and requests to re-read cells, to the workers (lanes) of their
+// keys. It blocks while the memory budget is full. It has no state of its own, and several goroutines may use it.
 type intake struct {
 	*group
 	budget    *budget
 	lanes     *lanes
 	spellings *spellings
-	over      context.Context // done once the lanes no longer apply changes
+	over      context.Context // done once no more changes are applied
 }
 
-// add hands a change to its lane when the budget has room for it. It also schedules the query for other variants of the
-// change's key (see spellings).
+// add waits until the memory budget has room, and hands a change to the worker (lane) of its key. It also has the
+// source asked for other collation variants of the key ('abc', 'ABC').
 func (in *intake) add(ctx context.Context, c *replicator.Change) error {
 	size := int64(replicator.RowOverhead)
 	if c.Row != nil {
@@ -71,7 +70,7 @@ func (in *intake) look(ctx context.Context, cells []replicator.Cell) error {
 	return in.lanes.applied()(ctx)
 }
 
-// tail accepts what the reader delivers. It implements replicator.Handler, and only the reader's goroutine uses it.
+// tail is the replicator.Handler that accepts what the log reader delivers. Only the reader's goroutine uses it.
 type tail struct {
 	*group
 	reader    replicator.Reader
@@ -115,10 +114,9 @@ type unlogged struct {
 
 func (u unlogged) Unwrap() error { return u.error }
 
-// Unlogged implements replicator.Handler. If on_unlogged is repair, it returns nil, and records that the views that
-// read the table must be compared with the source. It does so before any later change can be applied and saved, so a
-// crash can't lose the record. It ignores statements that empty a table while all views are empty, because a dump
-// begins with DROP TABLE IF EXISTS.
+// Unlogged is called when rows of a table changed and the log does not say which. If on_unlogged is repair, it records,
+// before any later change is saved, that the views that read the table must be compared with the source. It ignores a
+// table that is emptied while all views are empty, because a dump begins with DROP TABLE IF EXISTS.
 func (t *tail) Unlogged(table string, order int64, err error) error {
 	if t.blank && errors.Is(err, replicator.ErrEmptied) {
 		return nil
@@ -127,10 +125,10 @@ func (t *tail) Unlogged(table string, order int64, err error) error {
 		return unlogged{err, t.reader.Locate(order)}
 	}
 	of := t.views.reading(table)
-	if groups, _ := replicator.Troubled(of, err); groups != nil { // only some of the views must be compared
+	if groups, _ := replicator.Troubled(of, err); groups != nil { // compare only the views that the error names
 		of = slices.Concat(groups...)
 	}
-	if !t.notes.setSwapped(of, order) { // warned before: a binlog may have many such statements in a row
+	if !t.notes.setSwapped(of, order) { // no second warning: a binlog may have many such statements in a row
 		return nil
 	}
 	t.cfg.Log.Warn("rows changed, and the binlog doesn't say which. The views continue, and are compared with the "+

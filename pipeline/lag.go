@@ -11,17 +11,17 @@ import (
 	"replicator"
 )
 
-// reach is how far a session has read its source's log, and where the log ends. The low water and the lag are computed
-// from it. The fields are atomics: the reader's goroutine writes the first group, the saver's the second.
+// reach is how far a session has read its source's log, and where the log ends. The fields are atomics: the log
+// reader's goroutine writes the first group, the saver's the second.
 type reach struct {
 	committed  atomic.Int64 // the log position of the last transaction end that the reader delivered
 	lastCommit atomic.Int64 // the last known commit time of a delivered transaction, in Unix nanoseconds
 	heard      atomic.Bool  // the source has begun to send its log; until then the lag is unknown
 
-	first    atomic.Int64 // the log's end, as the source's first answer says
+	first    atomic.Int64 // the log's end when the source was first asked
 	latest   atomic.Int64 // the log's end, as the source's latest answer says
-	asked    atomic.Int64 // when the source was asked for latest, in Unix nanoseconds; 0: not yet
-	caughtUp atomic.Int64 // when committed was last at or beyond the log's end, in Unix nanoseconds; 0: never
+	asked    atomic.Int64 // time at which the source was asked for `latest`, in Unix nanoseconds; 0: not yet
+	caughtUp atomic.Int64 // time at which `committed` last reached the log's end, in Unix nanoseconds; 0: never
 }
 
 func (r *reach) commit(order int64, at time.Time) {
@@ -83,17 +83,15 @@ func (s *session) lag() (time.Duration, bool) {
 // counts from the last answer.
 func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.cfg.Interval) }
 
-// shown is the time up to which the views show everything committed.
 func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.since) }
 
-// shown records, for each view, the time up to which the view showed everything when its last session ended. Until
-// another session hears from the source, the view's lag is counted from that time. The store keeps these times for the
-// next process. shown also records when all progress of a view was saved. It outlives runs. A mutex guards it.
+// shown records for each view up to which time it showed everything, so that the lag keeps growing while no session is
+// open. It also records counts and times for the status. It outlives runs, and a mutex guards it.
 type shown struct {
 	mu      sync.Mutex
 	began   time.Time            // when the pipeline started
 	at      map[string]time.Time // by view: the time up to which the view showed everything
-	savedAt map[string]time.Time // by view; only saves since the start, because the store has no save times
+	savedAt map[string]time.Time // by view: when all its progress was last saved; only since the start
 	evicted map[string]int64     // by view: keys that the sink's server has evicted since the start
 	gone    map[string]int64     // by view: deleted cells that the view's sink still remembered at the last count
 }
@@ -105,8 +103,6 @@ func newShown(before map[string]time.Time) *shown {
 	return n
 }
 
-// of returns, by view, the time up to which the view showed everything. If that is unknown, the time is the pipeline's
-// start.
 func (n *shown) of(views []*replicator.View) map[string]time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,7 +115,6 @@ func (n *shown) of(views []*replicator.View) map[string]time.Time {
 	return at
 }
 
-// remember records the time up to which the views of an ending session show everything.
 func (n *shown) remember(s *session) {
 	at, _, known := s.shown()
 	if !known {
@@ -142,7 +137,7 @@ func (n *shown) recall(ctx context.Context, cfg *Config) error {
 	defer n.mu.Unlock()
 	for _, c := range saved {
 		at := c.Shown
-		if c.Filling() && c.Epoch != 0 { // the view also lacks what was committed before the fill began
+		if c.Filling() && c.Epoch != 0 { // until its fill ends, the view lacks older changes, too; Epoch is the fill's start
 			at = time.UnixMicro(c.Epoch)
 		}
 		if _, known := n.at[c.View]; !known && c.Source == cfg.Source.Name() && !at.IsZero() {
@@ -171,9 +166,8 @@ func (n *shown) start() {
 	n.began = time.Now()
 }
 
-// lag returns the lag of a view without a session: the time since the view last showed everything. If the view has not
-// shown everything since the start, the lag is at least the time since the start. The lag is nil if the view may show
-// everything.
+// lag returns the lag of a view without a session, in seconds: the time since it last showed everything, or at least
+// the time since the start. nil: the view may show everything.
 func (n *shown) lag(st *replicator.ViewStatus) *float64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -192,7 +186,6 @@ func (n *shown) allSaved(views viewSet) {
 	n.each(views, func(name string) { n.savedAt[name] = time.Now() })
 }
 
-// each calls do with the names of views, under the lock.
 func (n *shown) each(views viewSet, do func(name string)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -205,7 +198,6 @@ func (n *shown) evict(views viewSet, keys int64) {
 	n.each(views, func(name string) { n.evicted[name] += keys })
 }
 
-// evictedKeys is the number of keys that the server of a view's sink has evicted since the start.
 func (n *shown) evictedKeys(v *replicator.View) int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -216,7 +208,6 @@ func (n *shown) countGone(views viewSet, cells int64) {
 	n.each(views, func(name string) { n.gone[name] = cells })
 }
 
-// goneCells is how many deleted cells a view's sink still remembered at the last count; nil: not yet counted.
 func (n *shown) goneCells(v *replicator.View) *int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,11 +8,9 @@ import (
 	"replicator"
 )
 
-// A lane owns some partitions of the keys. It keeps the newest pending change of each of its cells, in the order in
-// which the cells first changed, and has at most one batch in flight. So changes of one cell are applied in order, and
-// a cell that changes often costs one write per batch.
-//
-// Only the lane's goroutine uses the batch in flight. A mutex guards the pending changes.
+// A lane is a worker that applies the changes of some partitions of the keys. It merges the pending changes of a cell
+// and has one batch in flight, so changes of a cell are applied in order. Only its goroutine uses the batch in flight;
+// a mutex guards the pending changes.
 type lane struct {
 	budget *budget
 	reach  *reach
@@ -20,36 +18,35 @@ type lane struct {
 	wake   chan struct{} // holds one token when there is something pending
 
 	mu      sync.Mutex
-	cells   cellIndex // finds the changes in waiting
+	cells   cellIndex
 	waiting batches
 	flying  []pending // the batch in flight; nil: there is none
 	added   uint64    // number of changes added since the lane was made
-	told    uint64    // how many of the added changes were reported to the budget
-	merged  int       // how many of the unreported changes merged with a pending change
+	told    uint64    // value of `added` when the budget was last told how many changes merged
+	merged  int       // how many of the changes after `told` merged with a pending change
 	waiters []waiter  // callers that wait until earlier changes are applied
 }
 
-// pending is everything that a lane knows about a cell since its last batch.
+// pending is what must still be applied to one cell: all of its waiting changes, merged.
 type pending struct {
 	cell  replicator.Cell
 	put   *replicator.Row // the newest row, if any
 	since time.Time       // the commit time of the oldest change; zero for rows of a scan
 	size  int64           // the bytes that the cell's changes took from the budget
 
-	after int64  // the committed log position when the cell became pending: the lane had all changes up to there
-	first uint64 // the value of lane.added when the cell became pending, including the cell's first change
+	after int64  // when the cell's first change came, the lane had all changes up to this log position
+	first uint64 // value of lane.added when the cell's first change came, including that change
 
-	// deleted and deletedAt are set by a change after which the cell must be re-read: a delete of a version that may be
-	// the newest, or a change without its row. deleted is the highest version of these changes (NoVersion: there is no
-	// such change). deletedAt is the log position of the latest of these changes.
+	// deleted is the highest version that a delete removed, if it may be the newest one: the cell must then be re-read.
+	// AnyVersion: re-read in any case; NoVersion: no need. deletedAt is the log position of the latest such change.
 	deleted   int64
 	deletedAt int64
 
-	// goneAt is the log position of a delete after which the cell has no row, in a table with one row per cell. 0: no
-	// change was such a delete.
+	// goneAt is the log position of the latest delete of the cell's only row, in a table with one row per cell; 0:
+	// there is none.
 	goneAt int64
 
-	found *found // another replicator's last re-read of the cell, from a Changelog's record; nil: none
+	found *found // row that another replicator re-read last, from a Changelog's record; nil: none
 
 	rewrite bool
 
@@ -57,7 +54,7 @@ type pending struct {
 	next *pending // the next change in the cellIndex's list
 }
 
-// found is the result of another replicator's re-read of a cell, which a Changelog's record contains.
+// found is a row that another replicator has read from the table again and recorded in a Changelog.
 type found struct {
 	row     *replicator.Row // nil: the cell had no row
 	version int64
@@ -110,10 +107,8 @@ func (l *lane) add(c *replicator.Change, size int64) {
 	}
 }
 
-// merge merges a change into the cell's pending changes, by the rules of State.Next. Of two puts, the newer one wins. A
-// delete has no effect if the pending put has a higher version. If a put follows a delete and its version is not lower,
-// the cell need not be re-read. In a table with one row per cell, versions don't matter to a delete: it drops every
-// earlier put. merge returns the size of the rows that it drops.
+// merge combines a change with the cell's pending changes, by the rules of State.Next: the row with the higher version
+// stays. It returns the size of the rows that it drops.
 func (p *pending) merge(c *replicator.Change) (spare int64) {
 	if c.AsOf != 0 {
 		return p.mergeFound(&found{row: c.Row, version: c.Version, asOf: c.AsOf})
@@ -138,8 +133,8 @@ func (p *pending) merge(c *replicator.Change) (spare int64) {
 	return 0
 }
 
-// mergeFound merges f, another replicator's re-read, into the cell's pending changes. The later of two re-reads wins.
-// If f overrules the pending put, the put is dropped. Otherwise, the put will be applied after f.
+// mergeFound adds f, a row that another replicator re-read, to the cell's pending changes. The later of two such rows
+// stays. A pending row that is older than f is dropped, and a newer one is applied after f.
 func (p *pending) mergeFound(f *found) (spare int64) {
 	if old := p.found; old != nil && (f.asOf < old.asOf || f.asOf == old.asOf && f.version < old.version) {
 		return f.size()
@@ -178,24 +173,21 @@ func (p *pending) mergePut(row *replicator.Row) (spare int64) {
 	return spare
 }
 
-// lookAt returns a change that re-reads a cell and writes it again, whatever the sink holds. Sweeps and retries of dead
-// letters use it.
+// lookAt returns a change that re-reads a cell and writes the result, whatever the sink holds.
 func lookAt(c replicator.Cell) *replicator.Change {
 	look := reread(c, 0, time.Time{})
 	look.Rewrite = true
 	return look
 }
 
-// reread returns a change that makes the lane re-read a cell, because of an earlier change that does not show the
-// cell's new row. The arguments order and at are the log position and the commit time of that change; zero if they
-// don't matter.
+// reread returns a change that makes the lane re-read a cell. order and at are the log position and the commit time of
+// the change because of which it is re-read; zero: they don't matter.
 func reread(c replicator.Cell, order int64, at time.Time) *replicator.Change {
 	return &replicator.Change{
 		Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion, Order: order, Time: at,
 	}
 }
 
-// take makes the oldest batch the batch in flight and returns that batch; nil if nothing is pending.
 func (l *lane) take() []pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,7 +200,6 @@ func (l *lane) take() []pending {
 	return l.flying
 }
 
-// landed records that the batch in flight has been applied.
 func (l *lane) landed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -234,8 +225,8 @@ func (l *lane) oldest() *pending {
 	return l.waiting.first()
 }
 
-// low is the log position up to which the lane has applied all its changes. If nothing is pending, that is the
-// committed position.
+// low is the log position up to which the lane has applied all its changes. If nothing is pending, that is the position
+// up to which the log was read (committed).
 func (l *lane) low(committed int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,9 +8,8 @@ import (
 	"replicator"
 )
 
-// lanes holds a session's lanes. The lanes in shares split the keys among them. Two more lanes query the source: one
-// for other variants of keys, the other for cells whose entries contain changed joined rows. The set is complete before
-// any lane runs, and never changes. Each lane has its own mutex.
+// lanes holds a session's workers. Those in shares split the keys among them and apply changes. The other two query the
+// source, for collation variants of keys ('abc', 'ABC') and for cells that contain changed joined rows.
 type lanes struct {
 	reach     *reach
 	shares    []*lane
@@ -18,15 +17,14 @@ type lanes struct {
 	referring *lane
 }
 
-// add makes a change pending in the lane of the change's key. The caller took size from the budget.
+// add hands a change to the worker (lane) of the change's key. The caller took size from the budget.
 func (ls *lanes) add(c *replicator.Change, size int64) {
 	ls.shares[c.Cell.Key.Partition()%len(ls.shares)].add(c, size)
 }
 
-// all returns the lanes in shares and the two that query the source.
 func (ls *lanes) all() []*lane { return append(slices.Clip(ls.shares), ls.spellings, ls.referring) }
 
-// low is the low water: the log position up to which everything has been applied.
+// low is the log position up to which all lanes have applied everything.
 func (ls *lanes) low() int64 {
 	committed := ls.reach.committed.Load()
 	low := committed
@@ -36,7 +34,6 @@ func (ls *lanes) low() int64 {
 	return low
 }
 
-// since is the commit time of the oldest change that is not applied yet; zero if all changes are applied.
 func (ls *lanes) since() (at time.Time) {
 	for _, l := range ls.all() {
 		at = earlier(at, l.since())
@@ -44,7 +41,6 @@ func (ls *lanes) since() (at time.Time) {
 	return at
 }
 
-// applied returns a function that waits until everything that was added so far has been applied.
 func (ls *lanes) applied() func(ctx context.Context) error { return appliedBy(ls.all()) }
 
 // appliedBy returns a function that waits until the given lanes have applied everything that was added to them so far.

@@ -7,13 +7,12 @@ import (
 	"replicator"
 )
 
-// A dead letter exists twice: the sink records the cell as dead, and the store has the letter. Applying a batch changes
-// both (update). The two are compared once for each store and view, because the store may be new, belong to a second
-// replicator, or be older than sinks that record dead cells. The sink wins: a dead cell without a letter is re-read,
-// which records the letter again or applies a repaired row. A fill needs no comparison, because it finds dead cells
-// anyway. The checkpoint records that the comparison was made.
+// A dead letter (a change that can't be applied) is recorded twice: the sink marks the cell as dead, and the store has
+// the letter. The two are compared once for each store and view, because the store may be new or an older copy. A dead
+// cell without a letter is then re-read, which records the letter again.
 
-// compare compares the letters with the sink's dead cells, for views whose checkpoint doesn't record a comparison yet.
+// compare compares the store's dead letters with the cells that the sink records as dead, unless the checkpoint says
+// that this was done before.
 func (l *letters) compare(ctx context.Context) error {
 	for i, v := range l.views {
 		if l.notes.lettersKnown(v.Name) {
@@ -66,9 +65,8 @@ func (l *letters) compareView(ctx context.Context, view int) error {
 	return l.lookAtUnknown(ctx, v, buried)
 }
 
-// withoutLetters returns those of the given cells for which the store has no letter. All given cells are dead in the
-// sink. The lanes may have recorded letters since the store was listed, or be about to record some, so the store is
-// asked again.
+// withoutLetters returns those of the given cells for which the store has no dead letter. It first waits until changes
+// in flight are applied, because these may record letters.
 func (l *letters) withoutLetters(
 	ctx context.Context, v *replicator.View, cells []replicator.Cell,
 ) ([]replicator.Cell, error) {
@@ -91,11 +89,11 @@ func (l *letters) withoutLetters(
 	return lost, nil
 }
 
-// comparedAtOnce is how many cells are listed, and re-read, together.
+// comparedAtOnce is how many dead cells are listed and re-read at a time.
 const comparedAtOnce = 500
 
-// of returns the cells of this source that have letters in the store. Each value is false. compareView sets the value
-// to true if the cell is dead in the sink, too.
+// of returns the cells of this source that have dead letters in the store. The values are false. compareView sets a
+// value to true if the sink, too, records the cell as dead.
 func (l *letters) of(ctx context.Context, v *replicator.View) (map[replicator.Cell]bool, error) {
 	p := l.cfg
 	counts, err := p.Store.Count(ctx)
@@ -114,8 +112,8 @@ func (l *letters) of(ctx context.Context, v *replicator.View) (map[replicator.Ce
 	return cells, nil
 }
 
-// lookAtUnknown re-reads the cells that have letters and are not dead in the sink: they may be gone from the source, or
-// may have been applied since the letter. It clears the letters of cells that no longer feed the view.
+// lookAtUnknown re-reads the cells of dead letters that the sink does not record as dead: they may be gone from the
+// source, or applied since. It clears the letters of cells that no longer feed the view.
 func (l *letters) lookAtUnknown(ctx context.Context, v *replicator.View, buried map[replicator.Cell]bool) error {
 	var doubtful, unfed []replicator.Cell
 	for c, known := range buried {

@@ -9,8 +9,8 @@ import (
 	"replicator"
 )
 
-// letterNews logs dead letters: the first letter of a kind at once, then once a minute the number of further letters.
-// If a kind did not occur for a minute, its next letter is logged at once again. A mutex guards letterNews.
+// letterNews logs dead letters. For each kind (view and reason), it logs the first letter at once, and after that once
+// a minute how many more there were. A mutex guards it.
 type letterNews struct {
 	cfg  *Config
 	mu   sync.Mutex
@@ -21,10 +21,10 @@ type letterNews struct {
 // metrics).
 type letterKind struct{ view, by string }
 
-// toldLetters says when letters of a kind were last logged, and how many came after that.
+// toldLetters says when dead letters of one kind were last logged, and how many came after that.
 type toldLetters struct {
 	at   time.Time
-	more int // number of letters that came since and were not logged yet
+	more int
 }
 
 func newLetterNews(cfg *Config) *letterNews {
@@ -48,10 +48,9 @@ func (n *letterNews) add(view, by string, l replicator.DeadLetter) {
 		"column", l.Cell.Column, "position", l.Position, "reason", l.Reason)
 }
 
-// tell logs how many more letters came of each kind that was last logged at least a minute ago.
 func (n *letterNews) tell() { n.tellThose(tellLettersEach) }
 
-// tellAll logs, at a stop, how many more letters came of each kind since it was last logged.
+// tellAll logs, at a stop, how many dead letters were not logged yet.
 func (n *letterNews) tellAll() { n.tellThose(0) }
 
 func (n *letterNews) tellThose(least time.Duration) {

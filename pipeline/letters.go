@@ -9,7 +9,8 @@ import (
 	"replicator"
 )
 
-// letters keeps the store's dead letters in step with the sink. It has no state, and each lane's goroutine uses it.
+// letters records dead letters (changes that could not be applied) in the store, and clears them once a newer value is
+// applied. It has no state, so all workers use it at once.
 type letters struct {
 	*group
 	reader replicator.Reader
@@ -45,7 +46,8 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	}
 	for i, op := range ops {
 		for _, v := range op.Values {
-			late := op.AsOf != 0 && dead[place{i, v.View}] // another replicator's later re-read found the cell dead
+			// Another replicator has re-read the cell later, and found it to be a dead letter, too.
+			late := op.AsOf != 0 && dead[place{i, v.View}]
 			if v.Err != nil && (!stale[i] || late) {
 				reason := "evaluate"
 				if rows[i] != nil && rows[i].Err != nil {
@@ -73,7 +75,7 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	}
 	good := b.lists(len(l.views))
 	for i, op := range ops {
-		for _, v := range op.Values { // stale ops included: the sink holds a newer value, which is not dead
+		for _, v := range op.Values { // stale ops, too: the sink holds a newer value, which is no dead letter
 			if !bad[place{i, v.View}] && !dead[place{i, v.View}] {
 				if good[v.View] == nil {
 					good[v.View] = make([]replicator.Cell, 0, len(ops)-i)
@@ -93,8 +95,8 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	return nil
 }
 
-// tell counts a dead letter and logs it if its kind is new. After a re-read (again), tell skips a letter that the store
-// has, because that letter was counted before.
+// tell counts a dead letter and logs it, unless one of the same kind was logged lately. If the cell was re-read
+// (again), it skips a letter that the store has, because that letter was counted before.
 func (l *letters) tell(
 	ctx context.Context, v *replicator.View, reason string, letter replicator.DeadLetter, again bool,
 ) error {
@@ -109,10 +111,8 @@ func (l *letters) tell(
 	return nil
 }
 
-// raiseElsewhere clears other shards' dead letters that are obsolete: this shard's row of the key is gone, so the views
-// now show the other shard's row. The other shard's pipeline may record another letter at any time. So raiseElsewhere
-// first reads the number of the present letter. Then it applies the ops again, to check that the view still shows the
-// other shard's row. If so, the letter of that number is obsolete, and a later one is not.
+// raiseElsewhere clears obsolete dead letters of other shards: this shard's row of the key is gone, so the views show
+// the other shard's row. It applies the ops again to check that. Letters that were recorded after the check began stay.
 func (l *letters) raiseElsewhere(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
 	for shown := applied.Elsewhere; ; {
 		numbers := map[replicator.Elsewhere]int64{}
@@ -161,7 +161,7 @@ func (l *letters) applyAgain(ctx context.Context, ops []replicator.Op) (replicat
 // shard's row may have been deleted before the letter was saved. Then no other call would clear the letter.
 func (l *letters) applyClaimed(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
 	var again []replicator.Op
-	var last int                         // the index in ops of the last op of the slice again
+	var last int                         // index in ops of the op that was last added to `again`
 	for _, r := range applied.Rejected { // Rejected is in the order of the ops
 		if !errors.Is(r.Err, replicator.ErrClaimed) {
 			continue

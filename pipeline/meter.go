@@ -10,7 +10,7 @@ import (
 // rates.
 type meter struct {
 	applied  []atomic.Int64
-	interval time.Duration // the time between two ticks
+	interval time.Duration
 
 	mu     sync.Mutex // guards the fields below: the counts at the last tick, and rates over the last few ticks
 	at     time.Time
@@ -34,7 +34,6 @@ func (m *meter) total() (n int64) {
 	return n
 }
 
-// tick updates the rates. It is called about once a second.
 func (m *meter) tick() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,7 +52,7 @@ func (m *meter) tick() {
 	m.at = now
 }
 
-// rate is the i-th view's rate. It is 0 if the last tick is too long ago, because the save before each tick hangs.
+// rate is the i-th view's rate. It is 0 if the last tick was long ago, because a hanging save delays the ticks.
 func (m *meter) rate(i int) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

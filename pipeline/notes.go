@@ -9,13 +9,13 @@ import (
 )
 
 // notes holds what a run saves in its views' checkpoints besides progress: which views must be compared with the
-// source, and whether a view's dead letters were compared with the sink. It outlives sessions. A mutex guards it, and
-// may be locked while the mutex of progress is held.
+// source, and whether a view's dead letters were compared with the sink. Its mutex may be locked while that of progress
+// is held.
 type notes struct {
 	mu      sync.Mutex
-	swapped map[string]int64 // by view: the log position after which the view must be compared with the source
-	letters map[string]bool  // by view: the store's letters were compared with the sink's dead cells
-	dirty   bool             // the notes changed since the last mark
+	swapped map[string]int64 // by view: log position of a loss (such as a TRUNCATE) after which a comparison is due
+	letters map[string]bool  // by view: whether the store's dead letters were compared with the sink
+	dirty   bool             // the notes changed since they were last saved
 }
 
 func newNotes(from []replicator.Checkpoint) *notes {
@@ -35,8 +35,8 @@ func (n *notes) addTo(c *replicator.Checkpoint) {
 	c.Swapped, c.Letters = n.swapped[c.View], n.letters[c.View]
 }
 
-// lastSwap returns, for a mark, the latest log position after which a view must be compared with the source. One mark
-// serves all views, so if the store is lost, a view may be compared needlessly.
+// lastSwap returns the latest log position of an event because of which a view must be compared with the source; 0:
+// there is none. The sink has one such position for all views.
 func (n *notes) lastSwap() (last int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,14 +75,12 @@ func (n *notes) setEvicted(views viewSet, order int64) {
 	}
 }
 
-// addSwaps adds to the map the views that must be compared with the source, with the log positions of the reasons.
 func (n *notes) addSwaps(all map[string]int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	maps.Copy(all, n.swapped)
 }
 
-// due reports whether one of the views must be compared with the source.
 func (n *notes) due(views viewSet) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,7 +96,6 @@ func (n *notes) compared(view string, at int64) {
 	}
 }
 
-// lettersKnown reports whether a view's letters were compared with the sink's dead cells.
 func (n *notes) lettersKnown(view string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,34 +10,26 @@ import (
 	"replicator"
 )
 
-// The epoch of a position is a number that grows when the source moves to a different server or begins a new log. An
-// epoch counts once the sink has registered it: see replicator.EpochOf. A session begins in the highest epoch that
-// memory, the store and the sink know. Before it applies anything, it marks its reader's start position, in the
-// reader's epoch. A mark fails if the sink's mark has a different epoch (replicator.Overtaken), and the failure ends
-// the session. Changes of a lower epoch are stale in the sink. But nothing was saved since the previous mark, so those
-// changes are read again, in the new epoch.
-//
-// Two replicators that read two servers would take a view from each other in turns, until no epochs are left. So the
-// replicator that was overtaken waits, and reports that it does. It takes over when the other one has ended. A
-// replicator has ended if its mark has not moved for longer than a running one's would, although the source has
-// transactions that the mark does not include. A process that has not registered an epoch yet, and a rebuild, take over
-// at once, because an operator started them.
+// The epoch of a position grows when the source moves to a different server or begins a new log. Changes of a lower
+// epoch are stale in the sink. So if two replicators read two servers, the one with the higher epoch takes the views
+// over. The other one waits until the first has ended; otherwise they would take the views from each other in turns.
 
-// standstill is the longest time that a running replicator's mark stays unchanged while its source has new changes.
+// standstill is the longest time for which a running replicator leaves its position in the sink unchanged while its
+// source has new changes.
 const standstill = idleMark + 10*time.Second
 
 // rival is another replicator that reads a different server and has taken over a view.
 type rival struct {
-	// told is the last Overtaken error that ended a session. If the sink has parts, Sink.Marks returns the lowest
-	// mark of all parts, so only told may show the rival's mark.
+	// told is the last Overtaken error that ended a session. A sink of several shards reports the lowest of their
+	// positions, so only this error may show the rival's.
 	told *replicator.Overtaken
 
-	mark replicator.Position // the rival's mark when it was last read
-	// since is when mark was first read with its present value; zero if mark includes all of the source's log
+	mark replicator.Position // the rival's position in the sink when it was last read
+	// since is when `mark` took its present value; zero while the rival has read all of the source's log
 	since time.Time
 }
 
-// register records that the sink has registered the epoch of a position.
+// register records that this process has saved a position of this epoch of the log in the sink.
 func (s *shared) register(at replicator.Position) {
 	for epoch := int64(at.Epoch()) + 1; ; {
 		highest := s.registered.Load()
@@ -47,19 +39,17 @@ func (s *shared) register(at replicator.Position) {
 	}
 }
 
-// above collects the sink's marks that are ahead of the views' checkpoints, before a session begins. Such a mark has a
-// higher epoch, or a later position in the same epoch.
+// above collects the positions in the sink that are ahead of the views' checkpoints: in a later epoch of the log, or
+// later in the same epoch.
 type above struct {
 	*run
-	mark replicator.Position // the highest mark whose epoch is above the epoch of its view; zero: there is none
-	// ahead is the highest mark that is ahead of its view's checkpoint in the same epoch; zero: there is none. This
-	// happens if the store is an older copy, or if another replicator also maintains the view. A mark with the
-	// checkpoint's Order is ahead if its Token differs.
+	mark replicator.Position // the highest position in the sink of a later epoch than its view's checkpoint; zero: none
+	// ahead is the highest position in the sink that is ahead of its view's checkpoint in the same epoch; zero: none.
+	// The store is then an older copy, or another replicator also maintains the view.
 	ahead     replicator.Position
-	overtaken []string // views of this process whose marks now have an epoch that this process never registered
+	overtaken []string // views that another process has moved to a later epoch of the log
 }
 
-// compare compares a view's checkpoint with its mark in the sink.
 func (a *above) compare(c replicator.Checkpoint, m *replicator.Mark) {
 	var by replicator.Position
 	if m != nil {
@@ -69,7 +59,8 @@ func (a *above) compare(c replicator.Checkpoint, m *replicator.Mark) {
 		by = later(by, told.By)
 	}
 	if by.Epoch() == c.Position.Epoch() && by.Order >= c.Position.Order && by != c.Position && !c.Unmarked {
-		a.ahead = later(a.ahead, by) // if the source's log lacks this position, views show changes that the source lost
+		// If the source's log lacks this position, the views show changes that the source lost.
+		a.ahead = later(a.ahead, by)
 	}
 	if by.Epoch() <= c.Position.Epoch() {
 		return
@@ -80,8 +71,8 @@ func (a *above) compare(c replicator.Checkpoint, m *replicator.Mark) {
 	}
 }
 
-// proofs returns the marks that the source's log must contain, besides the views' positions. If the log lacks one, the
-// views show changes that the source has lost.
+// proofs returns the positions in the sink that the source's log must contain, besides those of the checkpoints. If the
+// log lacks one, the views show changes that the source has lost.
 func (a *above) proofs() []replicator.Position {
 	return slices.DeleteFunc([]replicator.Position{a.mark, a.ahead}, replicator.Position.IsZero)
 }

@@ -10,12 +10,8 @@ import (
 	"replicator"
 )
 
-// Pipeline keeps the views of one sink up to date with one source. All its views normally run together. A new or
-// lagging view runs separately until it has caught up and joins the others. Then both runs are drained, and one run of
-// all their views starts at the lower of the two positions. It repeats some changes, which is harmless.
-//
-// Its methods may be called from any goroutine. Methods that change something queue a request for the supervisor, which
-// Run's goroutine owns. The other methods read from shared.
+// Pipeline keeps the views of one sink up to date with one source. A new or lagging view runs separately until it has
+// caught up, and then joins the others. Methods may be called from any goroutine.
 type Pipeline struct {
 	Config
 	*shared
@@ -34,12 +30,11 @@ type shared struct {
 	news     *letterNews
 	company  *company
 
-	// registered is one more than the highest epoch that this process has registered in the sink. 0: it registered no
-	// epoch.
+	// registered is one more than the highest epoch of the log that this process has saved a position of in the sink;
+	// 0: none.
 	registered atomic.Int64
 }
 
-// runOf returns a view's run; nil if the view has no run.
 func (s *shared) runOf(view string) *run {
 	for _, r := range s.runs.all() {
 		if slices.Contains(r.views.names(), view) {
@@ -61,7 +56,6 @@ func (s *shared) main() (main *run) {
 	return main
 }
 
-// rebuildOf returns the rebuild of a view; nil if the view is not being rebuilt.
 func (s *shared) rebuildOf(view string) *rebuild {
 	for _, b := range s.rebuilds.all() {
 		if slices.Contains(b.views.names(), view) {
@@ -89,13 +83,11 @@ func (p *Pipeline) Run(ctx, stop context.Context) error {
 	return newSupervisor(p.shared).run(ctx, stop, p.asks)
 }
 
-// ask is a request to the supervisor's goroutine.
 type ask struct {
 	do     func(ctx context.Context, s *supervisor) error
 	answer chan error
 }
 
-// ask has the supervisor's goroutine call do.
 func (p *Pipeline) ask(ctx context.Context, do func(ctx context.Context, s *supervisor) error) error {
 	a := ask{do: do, answer: make(chan error, 1)}
 	select {
@@ -122,17 +114,15 @@ const (
 	// when it has caught up. A view is rebuilt in place instead if several sources feed it, or if its table, key or
 	// index also holds other data (such as columns of another program).
 	BySwap RebuildMode = iota
-	// InPlace writes every row into the live view, whatever the sink's states say, and then re-reads cells that the
-	// fill did not confirm.
+	// InPlace writes every row into the live view, and then re-reads the cells that the scan did not find.
 	InPlace
 )
 
-// Rebuild begins to rebuild views, all in one scan, while the tail continues. Status reports the progress. A rebuild is
-// resumed after a crash. If the sink can't make shadows, the views are rebuilt in place. The error wraps ErrRebuilding
-// or ErrPaused if one of the views is being rebuilt or paused, or ErrNotServing if the pipeline can't start yet.
+// Rebuild begins to rebuild views, all in one scan, and returns. The error wraps ErrRebuilding or ErrPaused if one of
+// the views is being rebuilt or paused, or ErrNotServing if the pipeline can't start yet.
 //
-// from is where the scan of each table begins: a Chunk's Next, or "" for offset zero. Only a rebuild in place can begin
-// later. It keeps earlier rows as they are, as far as the source confirms them.
+// from is where the scan of each table begins: a Chunk's Next, or "" for the first row. Only a rebuild in place can
+// begin later. It keeps the earlier rows that the source still has.
 func (p *Pipeline) Rebuild(ctx context.Context, names []string, mode RebuildMode, from string) error {
 	return p.ask(ctx, func(ctx context.Context, s *supervisor) error {
 		if err := p.stopped.cantStart(); err != nil {
@@ -143,7 +133,7 @@ func (p *Pipeline) Rebuild(ctx context.Context, names []string, mode RebuildMode
 }
 
 // Pause stops writing to a view until Resume or a restart of the program. A fill or a rebuild in place continues after
-// the pause. A shadow is filled during the pause, but swapped in only after the pause.
+// the pause. The second copy of a view that is rebuilt by swap is filled meanwhile, and swapped in after the pause.
 func (p *Pipeline) Pause(ctx context.Context, name string) error {
 	v := p.view(name)
 	if v == nil {
@@ -168,15 +158,14 @@ func (p *Pipeline) Resume(ctx context.Context, name string) error {
 	})
 }
 
-// Swapped returns the views that must be compared with the source, each with the log position of the reason. Examples
-// are a table that a different table replaced, changes that the log does not list, and keys that the sink evicted.
-// After the comparison, the caller calls Compared. Views that don't run are left out.
+// Swapped returns the views that must be compared with the source, for example because the log does not list some
+// changes. Each has the log position of the reason, which the caller passes to Compared after the comparison.
 func (p *Pipeline) Swapped() map[string]int64 {
 	all := map[string]int64{}
 	for _, r := range p.runs.all() {
 		r.notes.addSwaps(all)
 	}
-	// Leave out shadows: a shadow is filled again, or compared once it is swapped in.
+	// A shadow (second copy that a rebuild fills) needs no comparison: it is filled again, or compared after its swap.
 	maps.DeleteFunc(all, func(view string, _ int64) bool { return !p.Keeps(view) })
 	return all
 }

@@ -27,9 +27,8 @@ type Planned struct {
 	Err        error // why the view is refused; for Refills, why the source's log can't be read; otherwise nil
 }
 
-// Plan returns, by view, what Run would do, given the store's checkpoints. It changes nothing. Another process may run
-// the views meanwhile: the store is read before the marks, so a position that moves in between doesn't look like a
-// loss.
+// Plan returns, by view, what Run would do, and changes nothing. saved are the store's checkpoints, read before the
+// call. If another process runs the views meanwhile, the sink is then ahead of them, which doesn't look like a loss.
 func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map[string]Planned, error) {
 	known, err := p.planner.marks(ctx)
 	if err != nil {

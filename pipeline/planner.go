@@ -14,28 +14,27 @@ import (
 	"replicator/internal/remedy"
 )
 
-// planner decides where views begin or continue. It compares the positions in the store and in the sink with the
-// source's log. Its only state is the highest epoch of a fill, an atomic.
+// planner decides where views begin or continue, by the positions in the store, in the sink and in the source's log.
 type planner struct {
 	cfg         *Config
 	definitions *definitions
-	epoch       atomic.Int64 // the highest known epoch of a fill: see nextEpoch
+	epoch       atomic.Int64 // the highest number of a fill (its start time in microseconds): see nextEpoch
 }
 
 // remembered is what the store and the sink know of the views of a source.
 type remembered struct {
 	source string
 	saved  []replicator.Checkpoint // the store's checkpoints, of all sources
-	marks  []replicator.Mark       // the sink's marks, of this source only
+	marks  []replicator.Mark       // the views' progress that the sink has, of this source only
 
-	former map[string][]replicator.Mark // by source no longer configured: the sink's marks; nil: the sink was not asked
+	former map[string][]replicator.Mark // by source that is no longer configured: its marks in the sink; nil: not read
 
-	lacking map[string]string // by view: the parts of the sink that lack the view, if other parts have it
+	lacking map[string]string // by view: names of the shards of the sink that lack the view, if others have it
 
-	refilled map[string][]string // by the part of the sink that lacks the views: the views that on_lost fills again
+	refilled map[string][]string // by names of shards of the sink: the views that these lack and that are filled again
 }
 
-// refills records that on_lost fills a view again, and which parts of the sink lack the view (where).
+// refills records that on_lost fills a view again. where names the shards of the sink that lack the view.
 func (r *remembered) refills(view, where string) {
 	if r.refilled == nil {
 		r.refilled = map[string][]string{}
@@ -43,7 +42,6 @@ func (r *remembered) refills(view, where string) {
 	r.refilled[where] = append(r.refilled[where], view)
 }
 
-// of returns the checkpoint and the mark of a view; each is nil if it does not exist.
 func (r *remembered) of(view string) (c *replicator.Checkpoint, m *replicator.Mark) {
 	i := slices.IndexFunc(r.saved, func(c replicator.Checkpoint) bool { return c.View == view && c.Source == r.source })
 	if i >= 0 {
@@ -55,17 +53,15 @@ func (r *remembered) of(view string) (c *replicator.Checkpoint, m *replicator.Ma
 	return c, m
 }
 
-// rebuilding reports whether a rebuild fills a shadow (a second copy of the view) with the view's present definition. A
+// rebuilding reports whether a rebuild fills a shadow (second copy of the view) with the view's present definition. A
 // shadow that has a checkpoint and no mark doesn't count, because it was already swapped in.
 func (r *remembered) rebuilding(v *replicator.View) bool {
 	c, m := r.of(v.Name + replicator.ShadowSuffix)
 	return c != nil && m != nil && replicator.SameDefinition(c.Fingerprint, v.Fingerprint)
 }
 
-// keptFrom returns a source that fed the view and has since been removed from the configuration. If the sink was asked
-// (askFormer), it must have a mark of the view from that source. Such a mark may belong to another program's view of
-// the same name, so it counts only if it has the view's definition or the store knows the source. If the sink was not
-// asked, the store's checkpoint is enough.
+// keptFrom returns a source that fed the view and is no longer configured. If the sink was asked for such sources
+// (askFormer), its marks decide, otherwise the store's checkpoints.
 func (r *remembered) keptFrom(v *replicator.View, feeds func(string) bool) (source string, is bool) {
 	for _, source := range slices.Sorted(maps.Keys(r.former)) {
 		for _, m := range r.former[source] {
@@ -95,7 +91,6 @@ func (r *remembered) positions() (at []replicator.Position) {
 	return at
 }
 
-// remember reads the sink's marks, and then the store's checkpoints.
 func (p *planner) remember(ctx context.Context) (*remembered, error) {
 	known, err := p.marks(ctx)
 	if err != nil {
@@ -128,16 +123,16 @@ func (p *planner) marks(ctx context.Context) (*remembered, error) {
 	return known, nil
 }
 
-// plan says where views continue, or why they don't run.
+// plan says at which position each view continues, or why it doesn't run.
 type plan struct {
-	views   []*replicator.View // all views that the plan is for
+	views   []*replicator.View
 	at      []replicator.Checkpoint
 	changed []string           // views to be rebuilt because their definition changed; the old contents stay until then
-	unread  []*replicator.View // views whose marks can't be read, so it is unknown where they continue
+	unread  []*replicator.View // views whose positions in the sink can't be read, so it is unknown where they continue
 	failed  map[string]error   // by view: why the view does not run
 }
 
-// plan decides where each of the views continues: at the lower of its checkpoint and its mark in the sink, or with a
+// plan decides where each of the views continues: at the lower of its positions in the store and in the sink, or with a
 // fill if it has neither.
 func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, error) {
 	known, err := p.remember(ctx)
@@ -161,7 +156,7 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 		switch {
 		case errors.Is(err, errChanged):
 			next.changed = append(next.changed, v.Name)
-		case errors.Is(err, errUnderWay): // due.resume continues the rebuild
+		case errors.Is(err, errUnderWay): // nothing to plan: due.resume continues the rebuild
 		case err != nil:
 			next.failed[v.Name] = p.cfg.ofShard(err)
 		case at == nil && c == nil && (m == nil || m.Position.IsZero()):
@@ -207,7 +202,6 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 	return next, nil
 }
 
-// logFailed logs which views don't run, one line per cause.
 func (n *plan) logFailed(cfg *Config) {
 	var failed []replicator.ViewStatus
 	for _, v := range n.views {
@@ -230,7 +224,8 @@ var errUnderWay = errors.New("a rebuild of it is under way")
 // in progress, the error also wraps errUnderWay. That rebuild continues, whatever on_change says now.
 func (p *planner) goesOnAt(v *replicator.View, known *remembered) (*replicator.Checkpoint, error) {
 	at, err := p.resumeAt(v, known)
-	if _, m := known.of(v.Name); m != nil && m.Err != nil { // the mark can't be read, so a rebuild's state is unknown
+	// If the view's progress in the sink can't be read, it is unknown whether a rebuild goes on.
+	if _, m := known.of(v.Name); m != nil && m.Err != nil {
 		return at, err
 	}
 	if err != nil && known.rebuilding(v) {
@@ -239,14 +234,14 @@ func (p *planner) goesOnAt(v *replicator.View, known *remembered) (*replicator.C
 	return at, err
 }
 
-// marked reports whether a mark says how far a view has come: it has a position and, during a fill, the fill's
-// progress. The mark of a view that was opened and never marked lacks one of them.
+// marked reports whether the sink says how far a view has come: a position and, during a fill, the fill's progress. One
+// of them is missing if the view was created in the sink and nothing was saved since.
 func marked(m *replicator.Mark) bool {
 	return m != nil && !m.Position.IsZero() && (!m.Filling() || len(m.Fill) > 0)
 }
 
-// resumeAt returns where a view continues, given its checkpoint and its mark. It returns nil if the view must be
-// filled. The error wraps errChanged if the view must be rebuilt.
+// resumeAt returns where a view continues, given its checkpoint in the store and its mark in the sink. It returns nil
+// if the view must be filled. The error wraps errChanged if the view must be rebuilt.
 func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.Checkpoint, error) {
 	c, m := known.of(v.Name)
 	if m != nil && m.Err != nil {
@@ -262,7 +257,7 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 	}
 	switch {
 	case changed && sameMark && marked(m):
-		// A rebuild was swapped in, or a fill had begun, and the program ended before it could save the new checkpoint.
+		// The sink is right: the program ended after a swap or the start of a fill, before it saved the checkpoint.
 		return atMark(), nil
 	case changed && v.OnChange == "rebuild" && m != nil && p.cfg.swaps():
 		return nil, errChanged // the view's old contents stay until the new contents are filled
@@ -301,10 +296,8 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 		p.cfg.anew(viewSet{v}), err))
 }
 
-// askFormer asks the sink for the marks of sources that are no longer configured. It does so only if there is a new
-// view and the source is a Changelog. Several processes (a Kafka group) then share the source's logs, and this store
-// may not know what another process applied. The sink's answer decides: if the sink has no marks of a former source,
-// displaced ignores that source, whatever the store says.
+// askFormer asks the sink which removed sources have fed the views, before a new view is filled from a Changelog. The
+// processes of a Kafka group share its logs, so this process's store may not know what another process applied.
 func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known *remembered) error {
 	sink, ok := p.cfg.Sink.(replicator.Sourced)
 	begins := func(v *replicator.View) bool { c, m := known.of(v.Name); return c == nil && !marked(m) }
@@ -325,10 +318,7 @@ func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known
 }
 
 // displaced returns an error if a view would be filled from a source with a different name than before. The former
-// source's entries would stay in the sink together with the new ones, and amounts would count twice. If the sources are
-// partitions of Kafka topics, a mark of the former source in the sink is enough for the error. If they are shards of a
-// database, the mark may belong to another process, which fills the same view from another shard. So the store of this
-// process decides: it must have a checkpoint of the former source.
+// source's entries would stay in the sink, and sums would count twice.
 func (p *planner) displaced(v *replicator.View, known *remembered) error {
 	if p.cfg.Feeds == nil {
 		return nil
@@ -388,7 +378,7 @@ func (p *planner) afterReset(
 	return c, err
 }
 
-// afterLoss returns the checkpoint at which views begin after the sink lost their marks. If a server evicted the marks,
+// afterLoss returns the checkpoint at which views begin after the sink lost their progress. If a server evicted it,
 // some contents may be left: the fill rewrites them, too.
 func (p *planner) afterLoss(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
@@ -404,7 +394,7 @@ func (p *planner) fill(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
 ) (c replicator.Checkpoint, err error) {
 	c.Source, c.Unmarked = p.cfg.Source.Name(), true
-	c.Letters = true // a fill records the letters of all dead cells, so they need no comparison with the sink
+	c.Letters = true // a fill records all dead letters, so no comparison with the sink's dead cells is needed
 	c.Position, err = p.cfg.Source.Latest(ctx, known)
 	c.Fill, c.FillFrom, c.Epoch = map[string]replicator.Progress{}, c.Position.Order, p.nextEpoch()
 	for _, table := range replicator.Feeding(views) {
@@ -413,12 +403,12 @@ func (p *planner) fill(
 	if err == nil {
 		err = p.replay(ctx, &c.Standing)
 	}
-	return c, remedy.Named(ofPosition(err), viewSet(p.cfg.Views).words()) // any of the views may cause the error
+	// The error names all views, because any of them may be the cause.
+	return c, remedy.Named(ofPosition(err), viewSet(p.cfg.Views).words())
 }
 
-// chooseAgain chooses a new start position for a view that this replicator has not marked yet. It does so if the sink's
-// marks put the source in a later log epoch than the chosen position. This happens when another replicator, which reads
-// a different server, begins the view in the meantime.
+// chooseAgain chooses the start position of a new view again, if another replicator, which reads a different server,
+// has begun the same view meanwhile.
 func (p *planner) chooseAgain(
 	ctx context.Context, c *replicator.Checkpoint, m *replicator.Mark, known *remembered,
 ) error {

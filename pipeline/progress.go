@@ -14,14 +14,14 @@ type progress struct {
 	views viewSet
 
 	mu     sync.Mutex
-	marked []replicator.Checkpoint // by view: the last mark, where the next session begins
-	now    replicator.Standing     // progress of all views together, including changes applied since the last mark
+	marked []replicator.Checkpoint // by view: progress that the sink has, where the next session begins
+	now    replicator.Standing     // progress of all views together, including changes applied since the last save
 	// read is the latest applied position. Its Token also says how far the log was read beyond it. Zero: unknown.
 	read replicator.Position
-	// proofs are sink marks ahead of the views' positions. The log must contain them, too, and the next session's epoch
-	// must be at least theirs.
+	// proofs are positions in the sink that are ahead of the checkpoints. The source's log must contain them; otherwise
+	// the views show changes that the source lost.
 	proofs []replicator.Position
-	dirty  bool // the fill has moved since the last mark
+	dirty  bool // the fill has progressed since it was last saved in the sink
 }
 
 func newProgress(views viewSet, from []replicator.Checkpoint) *progress {
@@ -51,7 +51,7 @@ func (p *progress) refill(c replicator.Checkpoint) {
 }
 
 // current returns the views' present progress. The session has applied everything up to the returned Position, but may
-// not have marked it yet. Callers must not write to the returned Fill.
+// not have saved it yet. Callers must not write to the returned Fill.
 func (p *progress) current() replicator.Standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,8 +64,7 @@ func (p *progress) moveTo(at replicator.Position) {
 	p.now.Position = at
 }
 
-// positions returns the positions from which a session begins. The reader starts at the earliest of these positions, in
-// the latest epoch. The reader also checks that the log contains everything that was read beyond the positions.
+// positions returns the positions that the source's log must contain. The reader starts at the earliest of them.
 func (p *progress) positions() (at []replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +103,6 @@ func later(a, b replicator.Position) replicator.Position {
 	return b
 }
 
-// checkpoints returns each view's last marked checkpoint.
 func (p *progress) checkpoints() []replicator.Checkpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +113,6 @@ func (p *progress) checkpoints() []replicator.Checkpoint {
 	return last
 }
 
-// toMark returns the views' progress, for a mark.
 func (p *progress) toMark() replicator.Standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,8 +120,7 @@ func (p *progress) toMark() replicator.Standing {
 	return p.now
 }
 
-// mark records that progress (at) was marked in the sink. It returns the checkpoints that may now be saved, with the
-// views' notes.
+// mark records that progress (at) was saved in the sink. It returns the checkpoints that may now be saved in the store.
 func (p *progress) mark(at replicator.Standing, notes *notes) []replicator.Checkpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +137,6 @@ func (p *progress) mark(at replicator.Standing, notes *notes) []replicator.Check
 	return slices.Clone(p.marked)
 }
 
-// filledMore reports whether a fill has moved since the last mark.
 func (p *progress) filledMore() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +147,7 @@ func (p *progress) setTable(name string, to replicator.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.now.Filling() {
-		fill := maps.Clone(p.now.Fill) // another goroutine may be reading it
+		fill := maps.Clone(p.now.Fill) // a copy, because another goroutine may be reading the map
 		fill[name] = to
 		p.now.Fill, p.dirty = fill, true
 	}

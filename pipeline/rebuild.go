@@ -9,26 +9,26 @@ import (
 	"replicator"
 )
 
-// rebuild is a rebuild in progress. Once a rebuild is in the list, only its settleAt changes, which belongs to the
-// supervisor's goroutine. Any other change replaces the whole rebuild in the list.
+// rebuild is a rebuild in progress. Other goroutines read it, so a change replaces it as a whole. Only settleAt is set
+// in place, because only the supervisor's goroutine uses it.
 type rebuild struct {
 	views   viewSet
 	shadows viewSet // the second copies of the views, which the rebuild fills; empty: the rebuild is in place
 	frozen  viewSet // views that don't run with this definition yet, so only their shadows are kept up to date
 	run     *run
-	err     error     // why the latest attempt to swap failed; nil: no attempt failed
-	retryAt time.Time // when a failed swap is tried again
+	err     error // why the latest attempt to swap failed; nil: no attempt failed
+	retryAt time.Time
 	mending mending
 	again   bool // the shadows were filled a second time: see rebuilder.fillAgain
 
-	// unsettled are the shadows' checkpoints after a failed swap, until the swap's outcome is known. Until then no
-	// shadow runs.
+	// unsettled are the checkpoints of the shadows (second copies) while it is unknown whether a failed swap took
+	// effect. Until that is known, no shadow runs.
 	unsettled []replicator.Checkpoint
 	settleAt  time.Time // when the sink is asked for the swap's outcome again
 }
 
-// within returns the part of a rebuild that fills any of the given views. A rebuild fills its shadows or, in place, its
-// views.
+// within returns the part of a rebuild that fills any of the given views. A rebuild fills shadows (second copies) or,
+// in place, the views themselves.
 func (b *rebuild) within(some viewSet) *rebuild {
 	made := b.shadows
 	if len(made) == 0 {
@@ -43,7 +43,6 @@ func (b *rebuild) within(some viewSet) *rebuild {
 	return b.of(of)
 }
 
-// of returns the part of a rebuild that concerns some of its views.
 func (b *rebuild) of(some []*replicator.View) *rebuild {
 	part := &rebuild{err: b.err, retryAt: b.retryAt, mending: b.mending, again: b.again}
 	for i, v := range b.views {
@@ -61,7 +60,6 @@ func (b *rebuild) of(some []*replicator.View) *rebuild {
 	return part
 }
 
-// failed records why a rebuild's swap failed, and delays the next attempt.
 func (b *rebuild) failed(reason error) {
 	b.err = reason
 	switch {
@@ -84,7 +82,6 @@ type rebuilder struct {
 	composition *composition
 }
 
-// begin begins to rebuild views, as Pipeline.Rebuild says.
 func (r *rebuilder) begin(ctx context.Context, names []string, mode RebuildMode, from string) error {
 	b := &rebuild{}
 	for _, name := range names {
@@ -162,9 +159,8 @@ func (r *rebuilder) keepForeign(ctx context.Context, sink replicator.Shadower, b
 	return bySwap, r.inPlace(ctx, inPlace, "")
 }
 
-// giveUp abandons a rebuild that can't continue, so that a new one can replace it. The new rebuild may begin at a
-// different offset. Or it may be in place, because the sink's user lacks a privilege that shadows need. If removing the
-// abandoned shadows also needs that privilege, they stay until the next rebuild that makes shadows.
+// giveUp abandons a rebuild that can't continue, so that a new one can replace it. If the sink's user may not remove
+// the abandoned shadows (second copies), they stay until the next rebuild.
 func (r *rebuilder) giveUp(ctx context.Context, b *rebuild) error {
 	if len(b.shadows) == 0 { // in place: the views' run keeps trying until a new rebuild takes the views out of it
 		r.rebuilds.replace(b)
@@ -212,7 +208,8 @@ func (r *rebuilder) launch(b *rebuild, views viewSet, from []replicator.Checkpoi
 	return nil
 }
 
-// inPlace takes the views out of their runs and fills them separately, writing every row.
+// inPlace rebuilds views by writing every row of the source over their contents. Meanwhile, they run separately from
+// the other views.
 func (r *rebuilder) inPlace(ctx context.Context, b *rebuild, from string) error {
 	first, err := r.fillOver(ctx, b.views, from)
 	if err != nil {
@@ -229,10 +226,8 @@ func (r *rebuilder) inPlace(ctx context.Context, b *rebuild, from string) error 
 	return r.launch(b, b.views, eachAt(b.views, first))
 }
 
-// fillAgain fills shadows a second time if rows changed since their fill began and the log does not list the changes.
-// The live views were compared with the source because of such changes, but the shadows were not. So a swap without a
-// second fill would show readers older rows. If such changes come during the second fill, the views are compared after
-// the swap: some servers' logs lack changes all the time.
+// fillAgain fills shadows (second copies of views) a second time, because rows changed during the first fill and the
+// log does not list these changes. Otherwise a swap would show older rows than the live views, which were repaired.
 func (r *rebuilder) fillAgain(ctx context.Context, b *rebuild) error {
 	next := b.of(b.views)
 	first, err := r.fillOver(ctx, b.shadows, "")
@@ -273,11 +268,8 @@ func (r *rebuilder) fillOver(ctx context.Context, views viewSet, from string) (f
 	return first, nil
 }
 
-// goOnFrom makes the tail of a fill over existing contents begin at the views' positions, not at the log's end. After
-// the views' positions, rows may have been deleted whose versions are still in the sink's states. Scanned rows of lower
-// versions would be stale, so the scan waits until the tail has reached the log's end (filler.reachStart). If the log
-// can't be read from a view's position, the sweep re-reads everything that the scan does not confirm. The tail begins
-// in the epoch of the log's end, because in another epoch it would never reach that end.
+// goOnFrom makes a fill over existing contents read the log from where the views were, not from the log's end.
+// Otherwise deletes in between would be missed, and scanned rows could look older than the deleted rows.
 func (r *rebuilder) goOnFrom(
 	ctx context.Context, first *replicator.Checkpoint, views viewSet, stood []replicator.Checkpoint,
 ) {
@@ -289,7 +281,6 @@ func (r *rebuilder) goOnFrom(
 	}
 }
 
-// readable reports whether the source's log can be read from a position on, for the views.
 func (r *rebuilder) readable(ctx context.Context, views []*replicator.View, at replicator.Position) bool {
 	source, err := r.cfg.sourceOf(views)
 	if err == nil {
@@ -305,7 +296,6 @@ func (r *rebuilder) readable(ctx context.Context, views []*replicator.View, at r
 	return err == nil
 }
 
-// knownPositions returns all remembered positions, of views that run and of views that don't.
 func (r *rebuilder) knownPositions(ctx context.Context) ([]replicator.Position, error) {
 	known, err := r.planner.remember(ctx)
 	if err != nil {

@@ -11,35 +11,25 @@ import (
 	"replicator"
 )
 
-// referring finds the cells whose entries contain a changed joined row, and re-reads them. It queries the source while
-// the lanes continue. A reference stands for the change of a joined row. Until it is processed, it holds back the saved
-// position, as a pending change in a lane does. Changes of many rows that are joined by the same value lead to one
-// query.
-//
-// A joined row may be part of a million entries. Their cells are found a page at a time, and the next page is read when
-// the re-reads of this page are applied. So memory holds one page, and other changes wait for one page at most. A row
-// that begins to refer to the joined row meanwhile is not missed, because the log has a change of that row.
-//
-// A stop waits only for the current page. No position after the reference is saved, so the next session finds all cells
-// again.
-//
-// Only its lane's goroutine uses it.
+// referring re-reads the cells whose entries contain a changed joined row, page by page, because there may be a million
+// of them. Until all are re-read, the saved log position stays before the change, so a restart finds them again. Only
+// one goroutine, that of its lane, uses it.
 type referring struct {
 	*group
 	reader replicator.Reader
 	intake *intake
 	lane   *lane
-	stop   context.Context // once it is done, the remaining references are left to the next session
+	stop   context.Context // once it is done, the remaining changes of joined rows are left to the next session
 
-	// budget is for references only. References wait for re-reads, which take from the intake's budget. If both shared
-	// one budget, references could fill it, and both would wait forever.
+	// budget is for changes of joined rows only. They wait for re-reads, which take from the intake's budget. With only
+	// one budget, they could fill it, and both would wait forever.
 	budget *budget
 
-	found atomic.Int64 // cells found for the current batch; 0: there is no batch
+	found atomic.Int64 // number of cells found for the present batch; 0 between two batches
 }
 
-// run processes references until ctx is done, or until unread is closed and no reference is left. Once stop is
-// done, it leaves the remaining references to the next session.
+// run processes changes of joined rows until ctx is done, or until unread is closed and none is left. Once stop is
+// done, it leaves the rest to the next session.
 func (r *referring) run(ctx, stop context.Context, unread <-chan struct{}) error {
 	r.stop = stop
 	if err := r.lane.run(ctx, unread); !errors.Is(err, errStopped) {
@@ -51,8 +41,8 @@ func (r *referring) run(ctx, stop context.Context, unread <-chan struct{}) error
 // referringPage is how many cells one query finds.
 const referringPage = 1000
 
-// add accepts a reference when the budget has room for it. The lane gets the reference as a change of an artificial
-// cell, whose Column is the Reference's Lookup and whose Key is its Values.
+// add waits until the budget has room for a changed joined row, and hands it to the lane. The lane gets it as a change
+// of an artificial cell, whose Column is the Reference's Lookup and whose Key is its Values.
 func (r *referring) add(ctx context.Context, ref *replicator.Reference) error {
 	cell := replicator.Cell{Table: ref.Table, Column: ref.Lookup, Key: ref.Values}
 	size := r.budget.cost(keyOverhead + int64(len(cell.Key)))
@@ -63,11 +53,11 @@ func (r *referring) add(ctx context.Context, ref *replicator.Reference) error {
 	return nil
 }
 
-// referencesAtOnce is how many references a single query asks about. All of them have the same Lookup.
+// referencesAtOnce is how many changed joined rows a single query asks about.
 const referencesAtOnce = 64
 
-// apply re-reads all cells that the references of a batch concern. Most references concern few cells, so one query asks
-// about many references. If these concern more than a page of cells, each reference is processed separately.
+// apply re-reads the cells that contain the changed joined rows of a batch. One query asks about many joined rows,
+// because most are part of few cells.
 func (r *referring) apply(ctx context.Context, batch []pending) error {
 	defer r.found.Store(0)
 	size := int64(0)
@@ -91,7 +81,7 @@ func (r *referring) apply(ctx context.Context, batch []pending) error {
 	return nil
 }
 
-// lookAt re-reads the cells that the references concern. All references must have the same Lookup.
+// lookAt re-reads the cells that contain the changed joined rows (refs). All refs must have the same Lookup.
 func (r *referring) lookAt(ctx context.Context, refs []replicator.Reference, since time.Time) error {
 	for after, more := "", true; more; more = after != "" {
 		if r.stop.Err() != nil {
@@ -119,7 +109,6 @@ func (r *referring) lookAt(ctx context.Context, refs []replicator.Reference, sin
 	return nil
 }
 
-// look re-reads cells, and waits until the results are applied.
 func (r *referring) look(ctx context.Context, cells []replicator.Cell, since time.Time) error {
 	if len(cells) == 0 {
 		return nil

@@ -13,13 +13,13 @@ import (
 // unless reading and applying take longer than the sink remembers deleted cells.
 const rereads = 5
 
-// errBehindHorizon is the error of a session whose source lags behind deletions that the sink has forgotten. Most
-// likely another replicator has taken over, as the next mark will show.
+// errBehindHorizon ends a session whose source lags behind deletions that the sink has forgotten. Most likely another
+// replicator has taken over.
 var errBehindHorizon = errors.New("the source returned rows from before deletions that the sink has forgotten. " +
 	"Check whether the server is a replica that lags, or [limits] deleted is too short")
 
-// applyOps applies a batch's ops. It re-reads two kinds of cells: cells of which the sink can't tell whether an op is
-// stale, and dead cells without a letter. Only then does the batch count as applied.
+// applyOps applies a batch. It re-reads cells from the source if the sink can't tell whether an op is stale, or if the
+// sink records the cell as a dead letter that the store lacks.
 func (w *writer) applyOps(ctx context.Context, b *opBatch) (replicator.Applied, error) {
 	applied, err := w.target.Apply(ctx, b.ops)
 	for n := 0; err == nil; n++ {
@@ -42,8 +42,8 @@ func (w *writer) applyOps(ctx context.Context, b *opBatch) (replicator.Applied, 
 	return applied, err
 }
 
-// reread replaces the ops at some indexes of the batch (places) by re-reads, and applies the re-reads. It reads at most
-// a batch's bytes at a time.
+// reread reads the newest rows of some cells of a batch from the source, and applies them instead of the cells' ops.
+// places are the indexes of these ops.
 func (w *writer) reread(ctx context.Context, b *opBatch, places []int, applied *replicator.Applied) error {
 	for len(places) > 0 {
 		cells := make([]replicator.Cell, len(places))
@@ -74,10 +74,8 @@ func (w *writer) reread(ctx context.Context, b *opBatch, places []int, applied *
 	return nil
 }
 
-// missing finds stale ops of cells that are dead in a view and have no letter in the store. It removes the ops from the
-// outcome and returns their indexes in the batch, so that the cells are re-read. Another replicator, a repair, or this
-// process before a crash recorded such a cell as dead in the sink. A re-read finds again that the cell is dead, and
-// yields the contents of the missing letter. Cells that were just re-read are excluded.
+// missing returns the indexes of stale ops whose cells the sink records as dead while the store has no dead letter, and
+// removes them from applied. A re-read of these cells yields the missing letters.
 func (l *letters) missing(ctx context.Context, ops []replicator.Op, applied *replicator.Applied) ([]int, error) {
 	if len(applied.Dead) == 0 {
 		return nil, nil

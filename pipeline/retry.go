@@ -13,27 +13,24 @@ import (
 type retries struct {
 	wait    backoff
 	mending mending
-	named   int // number of sessions in a row whose error named the views that it concerns
+	named   int // number of sessions in a row that failed with an error of named views
 }
 
-// retry says what happens after a session has failed.
 type retry struct {
 	delay  time.Duration
 	state  string
 	groups [][]*replicator.View // groups of views that are to run separately; nil: all views stay together
 }
 
-// mayPass is how many sessions in a row may end with a non-Fatal error of some views before these views are separated.
-// An error that names no view (such as a full disk) separates none.
+// mayPass is how many sessions in a row must fail with errors of single views before these views run separately from
+// the others. After a Fatal error, they do so at once.
 const mayPass = 2
 
-// ended describes a session that ended with an error.
 type ended struct {
 	lasted time.Duration
 	well   bool // the session worked as intended until the error
 }
 
-// after decides what happens after an error that ended a session of views.
 func (t *retries) after(views []*replicator.View, err error, session ended) retry {
 	next := retry{delay: t.pause(err, session), state: replicator.StateRetrying}
 	fatal := replicator.IsFatal(err)
@@ -58,7 +55,6 @@ func (t *retries) after(views []*replicator.View, err error, session ended) retr
 	return next
 }
 
-// pause returns the time until the next attempt after an error.
 func (t *retries) pause(err error, session ended) time.Duration {
 	switch {
 	case errors.Is(err, replicator.ErrTakenOver):
@@ -69,12 +65,10 @@ func (t *retries) pause(err error, session ended) time.Duration {
 	return t.wait.next(session)
 }
 
-// longestPause is the longest time until the next attempt after an error.
 const longestPause = 30 * time.Second
 
-// backoff is the pause after an error that may pass. It grows from 100 ms to 30 s, with jitter so that pipelines don't
-// retry in step. After a session of more than a minute, it is 100 ms again. After a shorter session that worked, it is
-// at most 1 s, because the failure may recur soon.
+// backoff is the pause after an error that may pass: 100 ms to 30 s, with jitter so that pipelines don't retry in step.
+// After a session of more than a minute it is 100 ms again, and after a shorter one that worked at most 1 s.
 type backoff struct{ last time.Duration }
 
 func (b *backoff) next(session ended) time.Duration {
@@ -88,9 +82,8 @@ func (b *backoff) next(session ended) time.Duration {
 	return b.last/2 + rand.N(b.last/2)
 }
 
-// mending is the pause after an error that the operator must fix. It grows from 1 s, in case the operator is working on
-// the problem, to 30 s. Only after a session of more than a minute is it 1 s again, because every attempt logs the
-// error.
+// mending is the pause after an error that the operator must fix. It grows from 1 s to 30 s, and is 1 s again after a
+// session of more than a minute.
 type mending struct{ last time.Duration }
 
 func (m *mending) next(session ended) time.Duration {

@@ -16,8 +16,9 @@ import (
 	"replicator/internal/remedy"
 )
 
-// A run maintains some views of a pipeline together, in one session after another, until it is stopped. Only its
-// goroutine opens sessions. Its mutex guards data that other goroutines read or set.
+// A run maintains some views of a pipeline together: it opens one session (connections to source and sink) after
+// another until it is stopped. Only its goroutine opens sessions. Its mutex guards data that other goroutines read or
+// set.
 type run struct {
 	*group
 	stop     context.CancelFunc
@@ -29,9 +30,9 @@ type run struct {
 	session *session
 	state   string
 	err     error
-	failed  time.Time            // when a session last failed, here or in the run that this one was separated from
-	since   time.Time            // when the present trouble with sessions began; zero: there is none
-	reason  error                // the latest error of the present trouble
+	failed  time.Time            // when a session last failed, in this run or in the run that it was split from
+	since   time.Time            // when sessions began to fail; zero: they don't fail
+	reason  error                // the last session's error, until a session works again
 	parting [][]*replicator.View // groups that the run must be split into; nil: it stays together
 }
 
@@ -49,18 +50,17 @@ type group struct {
 	forgetting *forgetting
 
 	late   viewSet     // views that joined the run's other views, and may disagree with these until all have caught up
-	agreed atomic.Bool // the views in late now agree with the run's other views
+	agreed atomic.Bool // the views in `late` agree with the others now
 
-	// blank: the views began at a log position in this session, had no contents before, and have seen no change yet, so
-	// they are empty. The goroutine that opens the session sets blank; after that, only the reader's goroutine uses it.
+	// blank says that the views are empty: they are new, began without a fill, and have seen no change yet. The
+	// goroutine that opens the session sets it; after that, only the log reader's goroutine uses it.
 	blank bool
 
-	// searched: an earlier session has begun, so the target may hold what that session applied (see sweeper.begin).
-	// Only the goroutine that opens sessions uses it.
+	// searched says that an earlier session has begun, so the target may hold what that session applied. Only the
+	// goroutine that opens sessions uses it.
 	searched bool
 }
 
-// loop runs sessions until the run is stopped (nil) or ctx is done.
 func (r *run) loop(ctx context.Context) error {
 	defer close(r.done)
 	var retries retries
@@ -86,7 +86,8 @@ func (r *run) loop(ctx context.Context) error {
 		r.setTrouble(next.state, err)
 		r.cfg.Observer.Retry(r.cfg.Name)
 		level := slog.LevelError
-		if errors.Is(err, replicator.ErrOtherTables) || errors.Is(err, replicator.ErrOpenAgain) { // nothing is wrong
+		// This is no failure: the session only has to open again.
+		if errors.Is(err, replicator.ErrOtherTables) || errors.Is(err, replicator.ErrOpenAgain) {
 			level = slog.LevelInfo
 		}
 		r.cfg.Log.Log(ctx, level, "pipeline interrupted", "sink", r.cfg.Name, "views", r.views.names(), "state", next.state,
@@ -126,9 +127,8 @@ func (r *run) attempt(ctx context.Context) error {
 	return unproven(err)
 }
 
-// saveShown saves the time up to which the views show everything. It is called when trouble begins, because a process
-// that starts during the trouble counts the lag from that time. A failure of the store is ignored: the store is the
-// trouble, or the next session will report it.
+// saveShown saves up to which time the views show everything, when trouble begins: if the process restarts, the lag
+// counts from that time. An error of the store is ignored, because the next session will report it.
 func (r *run) saveShown(ctx context.Context) {
 	stands := r.progress.checkpoints()
 	r.shown.stamp(stands, time.Time{}, false)
@@ -136,7 +136,7 @@ func (r *run) saveShown(ctx context.Context) {
 }
 
 // unproven removes from a session's error the claim that the sink lost data, unless only a part of the sink lost data.
-// The next session learns from the marks whether the whole sink lost data, and how much.
+// The next session learns from the positions in the sink whether the whole sink lost data, and how much.
 func unproven(err error) error {
 	if errors.Is(err, replicator.ErrSinkLost) && !errors.Is(err, replicator.ErrPartFellBack) {
 		return errors.New(err.Error())
@@ -144,7 +144,7 @@ func unproven(err error) error {
 	return err
 }
 
-// reposition sets where the run's next session begins. It applies the function beginning to each view.
+// reposition sets where the run's next session begins, by calling beginning for each view.
 func (r *run) reposition(ctx context.Context) error {
 	known, err := r.planner.marks(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ func (r *run) reposition(ctx context.Context) error {
 				"view", c.View, "order", m.Position.Order, "was", c.Position.Order, "filling", m.Filling())
 		}
 	}
-	if len(unread) > 0 { // the other views keep their positions until the views in unread are separated
+	if len(unread) > 0 { // no view moves until the views in unread run separately
 		return errors.Join(unread...)
 	}
 	if loss != nil {
@@ -210,11 +210,10 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if unlogged {
 		onLost = r.cfg.OnUnlogged
 	}
-	// A fill whose scan begins after this position will read everything that the log doesn't list here. So the fill
-	// need not begin again. A rebuild in place is such a fill while its scan waits for the tail.
+	// A fill whose scan has not begun will read the rows that the log doesn't list. So it need not begin again.
 	at := r.progress.current()
 	unread := unlogged && at.Filling() && at.Position.Order < at.FillFrom && r.cfg.changelog() == nil
-	partly := errors.Is(err, replicator.ErrPartFellBack) // other parts are intact, so fill again whatever on_lost says
+	partly := errors.Is(err, replicator.ErrPartFellBack) // only some shards lost data: fill, whatever on_lost says
 	if onLost != "rebuild" && !unread && !partly {
 		if errors.Is(err, replicator.ErrLost) { // save the positions, so that a restart finds the same loss
 			err = errors.Join(err, r.cfg.Store.Save(ctx, r.progress.checkpoints()))
@@ -222,7 +221,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 		return r.cfg.stopsFor(err, r.views)
 	}
 	if groups, _ := replicator.Troubled(r.views, err); groups != nil {
-		return replicator.Fatal(err) // the views that the error names are separated, and only these are filled again
+		return replicator.Fatal(err) // first, the views that the error names must run separately from the others
 	}
 	c, ferr := r.planner.fill(ctx, r.views, append(r.progress.positions(), at.Position))
 	if ferr != nil {
@@ -238,7 +237,6 @@ func (r *run) lost(ctx context.Context, err error) error {
 	return errors.New(err.Error() + ". The views are filled again")
 }
 
-// named adds the names of the stopped views to an error.
 func (r *run) named(err error) error {
 	views := r.views
 	if groups, _ := replicator.Troubled(views, err); groups != nil {
@@ -247,9 +245,8 @@ func (r *run) named(err error) error {
 	return remedy.Named(err, views.words())
 }
 
-// stopsFor returns the error of views that stop because of a loss, with advice.
 func (c *Config) stopsFor(loss error, views viewSet) error {
-	if groups, _ := replicator.Troubled(views, loss); groups != nil { // the other views need no advice
+	if groups, _ := replicator.Troubled(views, loss); groups != nil { // only the views that the error names stop
 		views = slices.Concat(groups...)
 	}
 	way := "To fill the views again, run " + c.anew(views) + " or set [source] on_lost = \"rebuild\""
@@ -285,21 +282,18 @@ func (r *run) goesOn() {
 	r.cfg.logRecovery(since, r.views)
 }
 
-// calm reports whether no session has failed for the duration d.
 func (r *run) calm(d time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Since(r.failed) >= d
 }
 
-// isWell reports whether there is no trouble now.
 func (r *run) isWell() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.since.IsZero()
 }
 
-// inTroubleFor reports whether the present trouble has lasted for at least the duration d.
 func (r *run) inTroubleFor(d time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -330,14 +324,12 @@ func (r *run) redefined() bool {
 	return errors.Is(err, replicator.ErrRedefined)
 }
 
-// part asks the supervisor to end the run, and to run each group of its views separately.
 func (r *run) part(groups [][]*replicator.View) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.parting = groups
 }
 
-// parts returns the groups that the run must be split into; nil: it stays together.
 func (r *run) parts() [][]*replicator.View {
 	r.mu.Lock()
 	defer r.mu.Unlock()

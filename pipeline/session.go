@@ -10,10 +10,8 @@ import (
 	"replicator"
 )
 
-// session is one attempt at running a run's views together: from opening the reader and the target until an error or a
-// stop. It owns its goroutines (the reader, the fill, the check of dead letters, the forgetter, the lanes, the saver)
-// and waits for them. Its parts are set when it is opened and don't change; each part's comment says which goroutines
-// use it.
+// session is one attempt at running views together, from opening the source and the sink until an error or a stop. It
+// owns its goroutines (for reading, filling, applying and saving), and waits for them.
 type session struct {
 	*group
 	began  time.Time
@@ -31,18 +29,16 @@ type session struct {
 
 	renewed context.Context // done when the session must end so that a new one can start
 	renew   context.CancelFunc
-	end     context.CancelFunc // ends intake.over, once the lanes no longer apply changes
+	end     context.CancelFunc // cancels intake.over, once no more changes are applied
 }
 
-// errStopped ends a session that was asked to stop.
 var errStopped = errors.New("stopped")
 
 // errRenewed ends a session that a new session replaces.
 var errRenewed = errors.New("renewed")
 
-// openSession opens target and reader at the run's position. Before anything is applied, it makes the known progress
-// durable: first as marks in the sink, then as checkpoints. After a crash between the two, the next session continues
-// from a mark.
+// openSession opens the sink and the source at the run's position. Before anything is applied, it saves the position,
+// first in the sink and then in the store. After a crash in between, the sink's position counts.
 func openSession(ctx context.Context, r *run) (*session, error) {
 	target, err := r.cfg.Sink.Open(ctx, r.cfg.Source.Name(), r.views)
 	if err != nil {
@@ -129,7 +125,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	}
 	feed := func(do func(ctx context.Context) error) {
 		start(&feeders, func() error {
-			if err := do(intake); intake.Err() == nil { // once intake is done, do was told to end: ignore err
+			if err := do(intake); intake.Err() == nil { // after the end of intake, do was interrupted: ignore err
 				return err
 			}
 			return nil
@@ -148,10 +144,12 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	start(&saver, func() error { return s.saver.run(ctx, intake, endIntake, saved) })
 
 	feeders.Wait()
-	// Phase two of the end: no more changes come in, and the pending changes are applied within the drain time.
+	// No more changes come in. The pending changes must be applied within the drain time.
 	limit := s.cfg.Drain
 	timer := time.AfterFunc(limit, func() { fail(fmt.Errorf("changes in flight were not applied within %s", limit)) })
-	close(unread) // in this order, because draining referring may add work to spellings, and both add work to the lanes
+	// The order matters: finding the cells of joined rows adds keys to ask the source about, and both add changes to
+	// apply.
+	close(unread)
 	finder.Wait()
 	close(unfed)
 	asker.Wait()
@@ -171,7 +169,7 @@ func (s *session) finish(ctx context.Context, ended error) error {
 	if err == nil {
 		err = s.saver.advance(ctx, saveNow)
 	}
-	if !errors.Is(ended, errStopped) { // if another part also failed, the next session meets that error
+	if !errors.Is(ended, errStopped) { // reading failed: that error counts, whatever else failed
 		return ended
 	}
 	if err != nil {
@@ -191,7 +189,6 @@ func (s *session) read(ctx context.Context) error {
 	return fmt.Errorf("reading the source: %w", err)
 }
 
-// fill runs the views' fill to its end, if the views are being filled, and saves the result.
 func (s *session) fill(ctx context.Context) error {
 	ended, err := s.filler.fill(ctx)
 	if err != nil || !ended {

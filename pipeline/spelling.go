@@ -13,16 +13,12 @@ import (
 	"replicator/internal/remedy"
 )
 
-// A source's column may treat different keys as equal ('abc', 'ABC', 'abc '). Such keys are variants of one key. If a
-// cell has several rows, they may have different variants. The newest of all these rows counts, and is shown with its
-// own variant. So only one variant of a key has anything to show, and Reader.Newest finds no row for the others.
-//
-// A row doesn't show whether the key has other variants, so the source is asked about many keys at once, while the
-// lanes continue. If a key has other variants, which is rare, all of them are re-read. A key that waits for this query
-// holds back the saved position, as a pending change in a lane does. So after a crash, the source is asked again.
+// A source's column may treat different keys as equal ('abc', 'ABC', 'abc '): variants of one key. Only the newest row
+// of all variants is shown, so a change of one may hide or uncover another. So the source is asked for other variants
+// of each changed key, and all of them are re-read.
 
-// spellings asks the source for other variants of keys. Any goroutine may call ask; only its lane's goroutine queries
-// the source. Its only state is lone.
+// spellings asks the source for other collation variants of keys ('abc', 'ABC'). Any goroutine may call ask; only its
+// lane's goroutine queries the source.
 type spellings struct {
 	*group
 	reader replicator.Reader
@@ -31,7 +27,8 @@ type spellings struct {
 	lone   *loneKeys
 }
 
-// ask schedules a query for other variants of a change's key, unless the key is known to have none.
+// ask has the source asked for other collation variants of a change's key ('abc', 'ABC'), unless the key is known to
+// have none.
 func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 	cell := replicator.Cell{Table: c.Cell.Table, Key: c.Cell.Key}
 	if !s.reader.MixesSpellings(cell.Table) || !s.lone.ask(cell, c.Kind == replicator.Delete) {
@@ -49,7 +46,8 @@ func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 // source.
 const keyOverhead = 200
 
-// apply asks the source for other variants of keys. If a key has other variants, apply re-reads all variants.
+// apply asks the source for other collation variants of keys ('abc', 'ABC'), and re-reads all variants of a key that
+// has others.
 func (s *spellings) apply(ctx context.Context, batch []pending) error {
 	keys := map[string][]replicator.Key{}
 	size := int64(0)
@@ -86,8 +84,8 @@ func (s *spellings) apply(ctx context.Context, batch []pending) error {
 	return appliedBy(s.lanes.shares)(ctx)
 }
 
-// checkMerged fails for views that merge several cells of a key into one entry, if the newest rows of these cells have
-// different variants: the entry would have no single key.
+// checkMerged fails for views that merge several cells of a key into one entry, if the newest rows of these cells write
+// the key differently ('abc', 'ABC'): the entry would have no single key.
 func (s *spellings) checkMerged(ctx context.Context, cells []replicator.Cell) error {
 	several := func(v *replicator.View) bool {
 		return !slices.Contains([]string{"row", "hash", "json", "document"}, v.Kind)
@@ -97,7 +95,7 @@ func (s *spellings) checkMerged(ctx context.Context, cells []replicator.Cell) er
 		return nil
 	}
 	var found error
-	for range 2 { // the cells are not read at one moment, so a key that changes between two reads shows two variants
+	for range 2 { // try twice: a key that changes between two reads seems to have two variants
 		rows, _, err := s.reader.Newest(ctx, cells, 0)
 		if err != nil {
 			return fmt.Errorf("reading the newest rows of %d cells: %w", len(cells), err)
@@ -142,10 +140,8 @@ func speltApart(views []*replicator.View, rows []*replicator.Row) error {
 	return nil
 }
 
-// loneKeys remembers keys that had no other variant in the source, so that the source is asked only once about a key
-// that changes often. If another variant is inserted later, that change causes a query, which finds both variants and
-// removes the entry. An entry is valid only while the key has a row. So any Delete of the key removes the entry, and
-// the source is asked again. A mutex guards it.
+// loneKeys remembers keys without another collation variant ('abc', 'ABC') in the source, so that the source is asked
+// only once about a key that changes often. A key is forgotten when a row of it is deleted or another variant is found.
 type loneKeys struct {
 	mu   sync.Mutex
 	seed maphash.Seed

@@ -8,7 +8,8 @@ import (
 	"replicator"
 )
 
-// Status returns the status of every view of the pipeline, in their order. deadLetters are the store's counts.
+// Status returns the status of every view of the pipeline, in their order. deadLetters are the numbers of dead letters
+// by view.
 func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 	all := make([]replicator.ViewStatus, 0, len(p.Views))
 	for _, v := range p.Views {
@@ -21,7 +22,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 		if err := p.stopped.reason(v.Name); err != nil {
 			st.State, st.Error = stateBy(err), err.Error()
 		}
-		var filling time.Time // when the fill began
+		var filling time.Time // when the view's fill began; zero: it is not being filled
 		for _, r := range p.runs.all() {
 			if i := slices.Index(r.views, v); i >= 0 {
 				filling = r.describe(i, &st)
@@ -37,7 +38,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 		if st.ReadLag == nil {
 			st.ReadLag = p.shown.lag(&st)
 		}
-		if st.LagSeconds = st.ReadLag; !filling.IsZero() { // the view also lacks what was committed before the fill
+		if st.LagSeconds = st.ReadLag; !filling.IsZero() { // until the fill ends, the lag is the age of the fill
 			st.LagSeconds = secondsSince(filling)
 		}
 		all = append(all, st)
@@ -54,7 +55,6 @@ func secondsSince(at time.Time) *float64 {
 	return &seconds
 }
 
-// stateBy returns the state of a view that an error stops.
 func stateBy(err error) string {
 	if replicator.IsFatal(err) {
 		return replicator.StateFailed
@@ -72,7 +72,7 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 	case state == replicator.StateRunning && now.Filling():
 		state = replicator.StateFilling
 	case state == replicator.StateRunning && (r.isApart() || slices.Contains(r.late, r.views[i]) && !r.agrees()):
-		state = replicator.StateStarting // readers may see the view disagree with the others
+		state = replicator.StateStarting // readers may see that the view disagrees with the others
 	}
 	st.State, st.Applied = state, now.Position
 	if err != nil {
@@ -94,8 +94,8 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 	return filling
 }
 
-// isApart reports whether a run runs separately from the main run. There is no main run if no run is known to be
-// healthy. Then all runs run separately, if there are several.
+// isApart reports whether other views run separately from this run, and this run is not the main one. If no run is
+// healthy, there is no main run.
 func (r *run) isApart() bool {
 	if main := r.main(); main != nil {
 		return main != r
@@ -103,7 +103,7 @@ func (r *run) isApart() bool {
 	return slices.ContainsFunc(r.runs.all(), func(other *run) bool { return other != r && len(other.views.live()) > 0 })
 }
 
-// agrees reports whether the views that joined the run late agree with the run's other views.
+// agrees reports whether the views that began behind the run's other views (late) have caught up with these.
 func (r *run) agrees() bool {
 	if s := r.current(); s != nil && s.passed() {
 		r.agreed.Store(true)
@@ -137,8 +137,6 @@ func fillProgress(at replicator.Standing, st *replicator.ViewStatus) {
 	}
 }
 
-// describe says in a view's status that the view is being rebuilt, and how far the rebuild is. The rest of st is
-// already set.
 func (b *rebuild) describe(v *replicator.View, st *replicator.ViewStatus) {
 	stands := st.State == replicator.StateFailed || st.State == replicator.StateRetrying
 	st.State, st.Error = replicator.StateRebuilding, "" // the rebuild will fix the live view's error

@@ -10,7 +10,7 @@ import (
 // writes it, any goroutine may read it.
 type stopped struct {
 	mu       sync.Mutex
-	paused   map[string]replicator.Checkpoint // by view: where the view continues later; the zero value: not known yet
+	paused   map[string]replicator.Checkpoint // by view: where the view continues later; zero: not known yet
 	failed   map[string]error                 // by view: why the view doesn't run
 	starting error                            // why the pipeline can't start yet
 }
@@ -56,7 +56,6 @@ func (s *stopped) resume(view string) []replicator.Checkpoint {
 	return []replicator.Checkpoint{c}
 }
 
-// move changes where a paused view continues, and reports whether it is paused.
 func (s *stopped) move(to replicator.Checkpoint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +66,6 @@ func (s *stopped) move(to replicator.Checkpoint) bool {
 	return paused
 }
 
-// pausedAt returns where a paused view continues. It returns false if the view is not paused.
 func (s *stopped) pausedAt(v *replicator.View) (replicator.Position, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +78,6 @@ func (s *stopped) isPaused(v *replicator.View) bool {
 	return paused
 }
 
-// setFailed records why a view doesn't run. If err is nil, it removes the view's error.
 func (s *stopped) setFailed(view string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,14 +92,12 @@ func (s *stopped) setStarting(err error) {
 	s.starting = err
 }
 
-// cantStart returns why the pipeline can't start yet; nil: it has started.
 func (s *stopped) cantStart() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.starting
 }
 
-// reason returns why a view doesn't run; nil if it has no error.
 func (s *stopped) reason(view string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

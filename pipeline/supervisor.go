@@ -9,8 +9,8 @@ import (
 	"replicator/internal/remedy"
 )
 
-// supervisor runs a pipeline: it starts the views, and later begins and completes rebuilds, and splits and joins runs.
-// Only the goroutine of Pipeline.Run uses it and its parts (composition, rebuilder, swapper, due).
+// supervisor starts a pipeline's views, begins and completes rebuilds, and decides which views share a log reader. Only
+// the goroutine of Pipeline.Run uses it and its parts (composition, rebuilder, swapper, due).
 type supervisor struct {
 	*shared
 	composition *composition
@@ -18,8 +18,8 @@ type supervisor struct {
 	swapper     *swapper
 	due         *due
 
-	unread   []*replicator.View // views whose marks can't be read, so it is unknown where they continue; at first all
-	unreadAt time.Time          // when reading the marks is tried again
+	unread   []*replicator.View // views that don't run until their positions in the sink can be read; at first all
+	unreadAt time.Time
 }
 
 func newSupervisor(s *shared) *supervisor {
@@ -68,10 +68,10 @@ func (s *supervisor) run(ctx, stop context.Context, asks <-chan ask) error {
 // done. Between two attempts it answers requests, so they don't wait for the end of an outage.
 func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, error) {
 	var retries retries
-	var began time.Time // when the trouble began
+	var began time.Time // when the first attempt failed
 	recalled := false
 	for {
-		if !recalled { // before planner.plan asks the sink, because the sink may be down
+		if !recalled { // first of all, because planner.plan fails while the sink is down
 			recalled = s.shown.recall(ctx, s.cfg) == nil // if the store fails, planner.plan returns the same error
 		}
 		first, err := s.planner.plan(ctx, s.cfg.Views)
@@ -98,7 +98,6 @@ func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, e
 	}
 }
 
-// answer serves requests for the given time, or until stop or ctx is done.
 func (s *supervisor) answer(ctx, stop context.Context, asks <-chan ask, during time.Duration) {
 	over := time.After(during)
 	for {
@@ -131,8 +130,8 @@ func (s *supervisor) carryOut(next *plan) error {
 	return s.composition.launchGrouped(slices.DeleteFunc(next.at, s.stopped.move))
 }
 
-// tend does whatever is due: views whose marks can be read now, rebuilds that can begin or be swapped in, runs that
-// must be split, runs that can join.
+// tend does whatever is due: it starts views whose positions in the sink can be read now, begins and swaps in rebuilds,
+// and splits and joins runs.
 func (s *supervisor) tend(ctx context.Context) error {
 	if err := s.retryUnread(ctx); err != nil {
 		return err
@@ -148,7 +147,6 @@ func (s *supervisor) tend(ctx context.Context) error {
 	return nil
 }
 
-// retryUnread starts views whose marks could not be read before, and now can be.
 func (s *supervisor) retryUnread(ctx context.Context) error {
 	s.unread = slices.DeleteFunc(s.unread, func(v *replicator.View) bool {
 		return s.rebuildOf(v.Name) != nil || s.runOf(v.Name) != nil
@@ -166,5 +164,5 @@ func (s *supervisor) retryUnread(ctx context.Context) error {
 	return s.carryOut(next)
 }
 
-// retryPause is the time until the next attempt at something that a sink or the store refused between two sessions.
+// retryPause is the time until a failed call to a sink or the store is tried again, if no session made the call.
 const retryPause = 10 * time.Second

@@ -18,8 +18,8 @@ type swapper struct {
 	rebuilder   *rebuilder
 }
 
-// finish completes rebuilds whose fill is complete. A rebuild in place then ends, and shadows that have caught up are
-// swapped in.
+// finish completes rebuilds whose fill is complete. A rebuild in place then ends. A shadow (second copy of a view) that
+// has caught up is swapped in.
 func (s *swapper) finish(ctx context.Context) error {
 	for _, b := range s.rebuilds.all() {
 		done, err := s.finishOne(ctx, b)
@@ -35,7 +35,6 @@ func (s *swapper) finish(ctx context.Context) error {
 	return nil
 }
 
-// finishOne completes a rebuild, if that is possible now, and reports whether it did.
 func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
 	switch {
 	case b.run.progress.current().Filling():
@@ -60,9 +59,8 @@ func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
 	return s.swap(ctx, b)
 }
 
-// joins reports whether the rebuild must wait, because its shadows are about to join other views. It need not wait for
-// views that readers can't expect to agree with the others: views that are being filled, that are in trouble, or that
-// lag and run without other views.
+// joins reports whether the swap of a rebuild must wait, because its run is about to join a run of other views. A run
+// that is being filled, or that fails, is not waited for.
 func (s *swapper) joins(b *rebuild) bool {
 	return slices.ContainsFunc(s.runs.all(), func(r *run) bool {
 		live := r.views.live()
@@ -80,11 +78,10 @@ func (r *run) isYoung() bool {
 	return s == nil || time.Since(s.began) < retryPause
 }
 
-// swap stops the run that has the shadows, which normally also has all live views, and replaces the live views by the
-// shadows. The views of the run then have the same position, and continue together from there. It reports whether it
+// swap stops the run that has the shadows (second copies) and replaces the live views by them. It reports whether it
 // swapped. If the sink fails, the live views continue, and the swap is tried again later.
 func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
-	apart, err := s.composition.takeOut(ctx, b.views.without(b.run.views)) // views that failed or lag run separately
+	apart, err := s.composition.takeOut(ctx, b.views.without(b.run.views)) // live views that failed or lag run separately
 	if err != nil {
 		return false, err
 	}
@@ -113,7 +110,6 @@ func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
 		s.composition.launchAt(apart))
 }
 
-// discard removes the contents that views had before they were swapped.
 func (s *swapper) discard(ctx context.Context, views viewSet) {
 	if err := s.cfg.Sink.(replicator.Shadower).Discard(ctx, views); err != nil {
 		s.cfg.Log.Warn("the former contents of rebuilt views can't be removed", "sink", s.cfg.Name,
@@ -141,8 +137,7 @@ func ofViews(views viewSet, shadows []replicator.Checkpoint) []replicator.Checkp
 }
 
 // setBack continues a rebuild whose swap failed. If the error names views, these get rebuilds of their own, so that the
-// other views need not wait for them. Their shadows (the second copies of the views) are unchanged and run again at
-// once. For the other views, the outcome of the swap is unknown: see settle.
+// others need not wait for them. Of the others it is unknown whether they were swapped: see settle.
 func (s *swapper) setBack(b *rebuild, shadows []replicator.Checkpoint, reason error) error {
 	groups, others := replicator.Troubled(b.views, reason)
 	rest := reason
@@ -180,10 +175,9 @@ func (s *swapper) prepare(b *rebuild, from []replicator.Checkpoint) (err error) 
 	return err
 }
 
-// settle finds out the outcome of a failed swap. The sink may have swapped anyway, or the next process to open the sink
-// may have completed the swap. A shadow without a mark has replaced its view, and must not run again: it would begin as
-// a new, empty shadow that looks filled. settle reports whether all views are swapped. If some are not, their rebuild
-// continues.
+// settle finds out whether a swap that failed took effect anyway, and reports whether all views are swapped. A shadow
+// (second copy of a view) without a mark in the sink was swapped in. It must not run again, because it would begin as a
+// new, empty view.
 func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	if time.Now().Before(b.settleAt) {
 		return false, nil
@@ -222,8 +216,8 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	return false, nil
 }
 
-// settled ends the rebuild of views whose shadows turned out to be swapped in. Some of the views may already run from
-// their positions before the swap. These continue: the changes that they repeat are stale.
+// settled ends the rebuild of views whose swap failed and took effect anyway. Views that run again already just
+// continue: the changes that they repeat are stale.
 func (s *swapper) settled(ctx context.Context, views viewSet, shadows []replicator.Checkpoint) error {
 	at := slices.DeleteFunc(ofViews(views, shadows), func(c replicator.Checkpoint) bool { return s.runOf(c.View) != nil })
 	if err := s.takeOver(ctx, views); err != nil {
@@ -234,8 +228,8 @@ func (s *swapper) settled(ctx context.Context, views viewSet, shadows []replicat
 	return err
 }
 
-// takeOver makes the shadows' dead letters the live views' own. It saves no checkpoints: until the next session saves
-// some, the sink's marks say where the views continue.
+// takeOver makes the dead letters of the swapped-in shadows (second copies) the views' own. It saves no checkpoints:
+// the next session takes the positions from the sink.
 func (s *swapper) takeOver(ctx context.Context, views viewSet) error {
 	for _, v := range views {
 		if err := inherit(ctx, s.cfg.Store, v); err != nil {

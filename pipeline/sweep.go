@@ -19,7 +19,7 @@ type sweeper struct {
 	fresh  fresh
 }
 
-// sweptAtOnce is how many cells a page of a sweep has at most.
+// sweptAtOnce is how many of the target's cells are listed and re-read at a time after a fill.
 const sweptAtOnce = 500
 
 func (s *sweeper) sweep(ctx context.Context) error {
@@ -76,9 +76,8 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	return s.tidy(ctx, limit)
 }
 
-// ours returns the cells that this source can have. If several logs fill the target, the pipeline of each log sweeps
-// only that log's cells. A re-read of another log's cell would find no row, and remove the entry that the other log
-// fills.
+// ours leaves out the cells that this source can't have. If several logs fill the target, a re-read of another log's
+// cell would find no row, and remove the entry.
 func (s *sweeper) ours(cells []replicator.Cell) []replicator.Cell {
 	log := s.cfg.changelog()
 	if log == nil {
@@ -87,15 +86,12 @@ func (s *sweeper) ours(cells []replicator.Cell) []replicator.Cell {
 	return slices.DeleteFunc(cells, func(c replicator.Cell) bool { return !log.Holds(c) })
 }
 
-// lacksAtOnce is about how many cells a Changelog is asked about at once. Each call may read the whole log, so a call
-// per page would read the log as often as the target has pages.
+// lacksAtOnce is about how many cells one call of Changelog.Lacks gets. Each call may read the whole log, so there must
+// be few calls.
 const lacksAtOnce = 100_000
 
-// outdated returns a page of the cells that the fill did not confirm. A Changelog has the same log positions whenever
-// it is read, so positions don't show which cells the fill confirmed. Instead, the Changelog is asked about all of the
-// target's cells. It names the cells that it lacks, or has only with a lower version than some view. Such a view was
-// filled from a log that was lost since. A put of the lower version would not replace the view's higher one, but a
-// re-read does.
+// outdated returns a page of the cells that the fill did not confirm. With a Changelog, these are the target's cells
+// that the log lacks, or has only in a lower version, because a log with higher versions was lost.
 func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 	cells []replicator.Cell, next string, err error,
 ) {
@@ -125,7 +121,7 @@ func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 }
 
 // sweepLetters re-reads the cells that had dead letters before the fill, because their rows may have been deleted from
-// the source since.
+// the source.
 func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 	p := s.cfg
 	var cells []replicator.Cell
@@ -160,9 +156,8 @@ func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 	return s.intake.look(ctx, cells)
 }
 
-// lookAtRenamed re-reads cells under the new keys that an ALTER gave them (the number 1 became the text '1'). gone are
-// cells that the sweep has just re-read under their old keys. If both keys have the same place in the target, removing
-// the old cell also removed the new cell's entry.
+// lookAtRenamed re-reads cells under the keys that an ALTER gave them (the number 1 became the text '1'). The cells in
+// gone, with the old keys, were just removed. If both keys look alike in the sink, that removed the new entry, too.
 func (s *sweeper) lookAtRenamed(ctx context.Context, gone []replicator.Cell) error {
 	keys := map[string][]replicator.Key{}
 	for _, c := range gone {

@@ -18,7 +18,6 @@ func (vs viewSet) names() []string {
 	return names
 }
 
-// words returns the views' names as command arguments, each once.
 func (vs viewSet) words() string {
 	var names []string
 	for _, v := range vs {
@@ -34,17 +33,14 @@ func (vs viewSet) live() viewSet {
 	return slices.DeleteFunc(slices.Clone(vs), func(v *replicator.View) bool { return v.Shadows != "" })
 }
 
-// feeds reports whether a cell feeds any of the views.
 func (vs viewSet) feeds(c replicator.Cell) bool {
 	return slices.ContainsFunc(vs, func(v *replicator.View) bool { return v.Feeds(c) })
 }
 
-// joins reports whether a cell feeds a view with joins.
 func (vs viewSet) joins(c replicator.Cell) bool {
 	return slices.ContainsFunc(vs, func(v *replicator.View) bool { return len(v.Joins) > 0 && v.Feeds(c) })
 }
 
-// fedBy returns the views that the cells of a table feed.
 func (vs viewSet) fedBy(table string) (of viewSet) {
 	for _, v := range vs {
 		if slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table }) {
@@ -54,7 +50,6 @@ func (vs viewSet) fedBy(table string) (of viewSet) {
 	return of
 }
 
-// reading returns the views that read a table: views that the table's cells feed, and views that join its rows.
 func (vs viewSet) reading(table string) viewSet {
 	of := vs.fedBy(table)
 	for _, v := range vs {
@@ -65,7 +60,7 @@ func (vs viewSet) reading(table string) viewSet {
 	return of
 }
 
-// columns returns which kinds of cells of a table the views read: values of the table's `column` role; empty: all.
+// columns returns the values of the table's column role that the views read; empty: all values.
 func (vs viewSet) columns(table string) []string {
 	var columns []string
 	for _, v := range vs {
@@ -82,7 +77,6 @@ func (vs viewSet) columns(table string) []string {
 	return columns
 }
 
-// without returns the views that are not in others.
 func (vs viewSet) without(others []*replicator.View) viewSet {
 	return slices.DeleteFunc(slices.Clone(vs), func(v *replicator.View) bool { return slices.Contains(others, v) })
 }

@@ -9,17 +9,16 @@ import (
 	"replicator"
 )
 
-// window records which cells the tail touches while a scan reads a chunk. Until the chunk has arrived, it records every
-// cell. After that, it records only the chunk's cells, and only changes after the chunk's Low. Otherwise a tail that is
-// far behind would fill the window with every cell that it passes.
+// window records which cells change in the log while a scan reads a chunk. Once the chunk has arrived, it records only
+// the chunk's cells. Otherwise a log reader that is far behind would fill it with every cell that it passes.
 type window struct {
 	active  atomic.Bool
 	mu      sync.Mutex
-	touched map[replicator.Cell]int64 // by cell: the log position of the tail's latest change
-	cells   map[replicator.Cell]bool  // the chunk's cells; nil: the chunk has not arrived
-	low     int64                     // the chunk's Low
-	high    int64                     // the chunk's High; 0: the chunk has not arrived
-	passed  chan struct{}             // closed once the tail has passed the chunk's High
+	touched map[replicator.Cell]int64 // by cell: log position of the latest change that the log reader delivered
+	cells   map[replicator.Cell]bool  // the cells of the chunk that the scan reads; nil: it has not arrived
+	low     int64
+	high    int64         // the log's position after the chunk was read; 0: the chunk has not arrived
+	passed  chan struct{} // closed once the log reader has passed high
 }
 
 func (w *window) open() {
@@ -36,7 +35,6 @@ func (w *window) close() {
 	w.touched, w.cells, w.passed = nil, nil, nil
 }
 
-// touch records that the tail has read a change.
 func (w *window) touch(c *replicator.Change) {
 	if !w.active.Load() {
 		return
@@ -49,7 +47,6 @@ func (w *window) touch(c *replicator.Change) {
 	w.touched[c.Cell] = max(w.touched[c.Cell], c.Order)
 }
 
-// reached records that the tail has passed a transaction's end.
 func (w *window) reached(order int64) {
 	if !w.active.Load() {
 		return
@@ -62,8 +59,8 @@ func (w *window) reached(order int64) {
 	}
 }
 
-// wait waits until the tail has passed high, and returns which of a chunk's cells the tail touched after low. committed
-// is the tail's position.
+// wait waits until the log reader has passed a position (high). It returns those of the given cells that changed in the
+// log after another position (low). committed is the reader's position.
 func (w *window) wait(ctx context.Context, low, high int64, cells map[replicator.Cell]bool, committed *atomic.Int64) (
 	map[replicator.Cell]bool, error,
 ) {
@@ -72,7 +69,8 @@ func (w *window) wait(ctx context.Context, low, high int64, cells map[replicator
 	passed := w.passed
 	maps.DeleteFunc(w.touched, func(c replicator.Cell, order int64) bool { return order <= low || !cells[c] })
 	w.mu.Unlock()
-	if committed.Load() < high { // loaded after w.high was set, so a tail that passes high from now on closes passed
+	// Read after w.high was set: if the log reader passes w.high from now on, it closes `passed`.
+	if committed.Load() < high {
 		select {
 		case <-passed:
 		case <-ctx.Done():

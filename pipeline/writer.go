@@ -10,7 +10,7 @@ import (
 	"replicator"
 )
 
-// writer applies the batches of all lanes of a session. Each lane calls it in its own goroutine. Its only state is
+// writer applies the batches of a session's workers (lanes), which call it in their own goroutines. Its only state is
 // memory kept for reuse.
 type writer struct {
 	*group
@@ -24,10 +24,8 @@ type writer struct {
 }
 
 // apply turns pending changes into ops, applies them, and records their dead letters. If it returns nil, all of that is
-// durable.
-//
-// The budget counts a body's size before decoding. A compressed body, or a pickle that repeats one value, may decode to
-// a thousand times that. So a batch is split if its contributions become too large.
+// durable. It splits a batch whose contributions become too large, because a compressed body may decode to a thousand
+// times its size.
 func (w *writer) apply(ctx context.Context, batch []pending) error {
 	looks, err := w.looks(ctx, batch)
 	if err != nil {
@@ -82,11 +80,11 @@ func (w *writer) apply(ctx context.Context, batch []pending) error {
 type opBatch struct {
 	ops     []replicator.Op
 	rows    []*replicator.Row // the row of each op; nil if the cell is gone
-	changes []*pending        // the changes that the ops are made of, and changes that need no op
-	size    int64             // bytes of the ops' contributions and of re-read rows, which the budget doesn't count
+	changes []*pending        // the pending changes that this batch completes, also those that need no op
+	size    int64             // memory that the budget doesn't count: the ops' contributions and re-read rows
 	repair  bool              // rewrite everything, whatever the sink holds
 
-	perView [][]replicator.Cell // an empty list of cells for each view, for reuse: see reusedLists
+	perView [][]replicator.Cell // by view: an empty list of cells, kept for the next batch
 }
 
 // reusedLists is how many lists of cells a batch keeps for reuse. Most pipelines have at most that many views. A
@@ -115,8 +113,8 @@ func (b *opBatch) empty() {
 
 // evaluate adds an op to the batch, with what the op's row contributes to each view.
 func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
-	// During a fill that rewrites everything (repair), the tail's rows must rewrite, too. The scan's row of such a cell
-	// may be older, and then it is stale and rewrites nothing.
+	// In a fill that rewrites everything, rows from the log must rewrite, too, because the scan's older rows of the
+	// same cells are stale and rewrite nothing.
 	op.Rewrite = op.Rewrite || b.repair
 	op.Values = w.evaluator.Evaluate(op.Cell, row)
 	for _, v := range op.Values {
@@ -125,9 +123,8 @@ func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
 	b.ops, b.rows = append(b.ops, op), append(b.rows, row)
 }
 
-// applyFound adds ops for rows that another replicator re-read and recorded in the Changelog. One call of Apply may
-// have only one op for a cell. So if a put, a delete or a re-read of the same cell follows, applyFound writes the batch
-// first.
+// applyFound adds ops for rows that another replicator re-read and recorded in a Changelog. If one of these cells has
+// another pending change, it writes the batch at once, because one call of Apply takes only one op for a cell.
 func (w *writer) applyFound(
 	ctx context.Context, b *opBatch, batch []pending, looks map[replicator.Cell]*pending,
 ) error {
@@ -158,7 +155,7 @@ func (w *writer) applyFound(
 // pending put nor a pending delete of its last row.
 func (p *pending) endsFound() bool { return p.put == nil && p.goneAt == 0 }
 
-// applyLooks re-reads cells from the source, at most as many at a time as a batch has room for.
+// applyLooks reads the newest rows of cells from the source and applies them, as many at a time as fit into a batch.
 func (w *writer) applyLooks(ctx context.Context, b *opBatch, looks map[replicator.Cell]*pending) error {
 	cells := slices.Collect(maps.Keys(looks))
 	for len(cells) > 0 {
@@ -184,8 +181,8 @@ func (w *writer) applyLooks(ctx context.Context, b *opBatch, looks map[replicato
 	return nil
 }
 
-// share returns how many bytes a lane's batch may hold beyond the budget. All lanes together may hold half as much as
-// the budget.
+// share returns how many bytes of contributions a batch may hold, besides the bytes that the budget counts. All lanes
+// together may hold half the budget.
 func (w *writer) share() int64 { return max(w.budget.total/int64(2*w.budget.lanes), 1) }
 
 func (w *writer) writeFull(ctx context.Context, b *opBatch) error {
@@ -214,15 +211,15 @@ func (w *writer) write(ctx context.Context, b *opBatch) error {
 	var size int64
 	for _, p := range b.changes {
 		size += p.size
-		p.put, p.found = nil, nil // frees memory: the lane keeps the change until its whole batch is applied
+		p.put, p.found = nil, nil // frees memory, because the lane keeps p until its whole batch is applied
 	}
 	b.empty()
 	w.budget.give(size)
 	return nil
 }
 
-// looks returns the cells of a batch that must be re-read from the source, because their changes deleted versions that
-// the sink may hold.
+// looks returns the cells of a batch that must be re-read from the source, because a delete may have removed the
+// version that the sink holds.
 func (w *writer) looks(ctx context.Context, batch []pending) (map[replicator.Cell]*pending, error) {
 	var cells []replicator.Cell
 	var asked []*pending
