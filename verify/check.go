@@ -15,18 +15,18 @@ import (
 type suspect struct {
 	difference replicator.Difference
 	op         replicator.Op
-	wanted     [][]replicator.Entry // the expected contents of the entity, cell by cell
+	wanted     [][]replicator.Entry // what the view should hold of the cell's key, cell by cell
 }
 
-// same reports whether two checks found the same difference, and the entity did not change between the checks, neither
-// in the source nor in the sink. It compares all of the entity's cells, because any of them may make the entity differ.
+// same reports whether two checks found the same difference while nothing changed in the source and in the sink. It
+// compares all cells with the same key, because they may share an entry of the view.
 func (s suspect) same(other suspect) bool {
 	return s.difference.Kind == other.difference.Kind && slices.Equal(s.difference.States, other.difference.States) &&
 		reflect.DeepEqual(s.wanted, other.wanted)
 }
 
-// wanted returns the contents that the view should have of one entity (key), according to ops. It omits the times and
-// log positions of whole rows, because they may differ between two checks although the row is unchanged.
+// wanted returns what the view should have of the cells of one key, according to ops. It omits the times and log
+// positions of whole rows, because they may differ between two checks although the row is unchanged.
 func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) {
 	for _, op := range ops {
 		if op.Cell.Key != key {
@@ -47,12 +47,11 @@ func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) 
 	return all
 }
 
-// check checks cells until each is right, certainly wrong, or changing.
+// check checks cells again and again, until each is right, certainly wrong, or still changing.
 //
-// From the second check on, check reads the source, waits for the fence, and then reads the sink, so the sink is at
-// least as new as the source was. So if the sink is unchanged since the previous check, no earlier change of the source
-// is still on its way, and the difference is real. The fence must not come before both reads. Otherwise a cell that
-// gets a version, loses it and gets it again could look the same twice while it is changing.
+// A difference is certain if two checks in a row find it, and nothing has changed in between. The second check reads
+// the source, then waits until the view is as new (Options.Fence), and then reads the sink. So no earlier change is
+// still on its way to the sink.
 func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 	atOnce := func(context.Context) error { return nil }
 	fence := v.Fence
@@ -85,14 +84,14 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 		err = v.report(ctx, sure)
 		suspects = now
 	}
-	if err == nil && v.Repair && len(suspects) > 0 { // cells that keep changing may be wrong; they are not counted
+	if err == nil && v.Repair && len(suspects) > 0 { // cells that keep changing may be wrong; not counted
 		_, _, err = v.rewrite(ctx, suspects)
 	}
 	return err
 }
 
-// look compares cells, and the other cells of their entities, once. It returns the cells that differ. For at most
-// pageBytes at a time, it reads the source, waits for the fence, and then reads the sink.
+// look compares cells once, together with the other cells of their keys, and returns those that differ. For at most
+// pageBytes at a time, it reads the source, waits until the view is as new (fence), and then reads the sink.
 func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	fence func(context.Context) error) (map[replicator.Cell]suspect, error) {
 	cells, err := v.entities(ctx, cells)
@@ -121,8 +120,8 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	return suspects, nil
 }
 
-// named returns the op whose cell a difference is reported for. If the entity should be in the view, it returns the op
-// of the entity's first cell that exists in the source. So each pass and each page names the same cell.
+// named returns the op whose cell a difference is reported for. If the cell should be in the view and has no row in the
+// source, that is the first cell of the same key that has one. So each pass names the same cell.
 func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicator.Op {
 	op := ops[d.Op]
 	if d.Kind != replicator.Extra && d.Kind != replicator.Dead && op.Version == replicator.NoVersion {
@@ -136,14 +135,13 @@ func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicato
 	return op
 }
 
-// alone returns a Together that has only the verified view.
 func (v *verifier) alone() *Together {
 	return &Together{Views: []*replicator.View{v.View}, Reader: v.Reader, Target: v.Target, Evaluator: v.Evaluator,
 		Close: func() error { return nil }}
 }
 
-// expected reads the present rows of the first cells from the source: whole entities, up to pageBytes. For each of
-// these cells it returns an op, which resets the cell to its row, and the row.
+// expected reads the newest rows of the first cells from the source, up to pageBytes, but all cells of a key together.
+// For each of them, it returns an op that writes the row, and the row.
 func (v *Together) expected(
 	ctx context.Context, cells []replicator.Cell,
 ) (ops []replicator.Op, from []*replicator.Row, err error) {
@@ -170,7 +168,8 @@ func (v *Together) expected(
 	return ops, from, nil
 }
 
-// reset returns the op that resets a cell to the row that a re-read found. row is nil if the re-read found none.
+// reset returns the op that replaces what a cell contributes by the contributions of the source's row; nil: the source
+// has no row. asOf is the log position at which the row was read.
 func (v *Together) reset(cell replicator.Cell, row *replicator.Row, asOf int64) replicator.Op {
 	op := replicator.Op{Cell: cell, Version: replicator.NoVersion, AsOf: asOf, Rewrite: true}
 	if row != nil {
@@ -183,9 +182,8 @@ func (v *Together) reset(cell replicator.Cell, row *replicator.Row, asOf int64) 
 	return op
 }
 
-// entities adds the other cells of the same entities, because a merged view can only be compared by entity. An entity's
-// cells are adjacent in the result, in the order of the feeds (View.From). For a feed that names no column, it adds all
-// cells that exist in the source.
+// entities adds the other cells of the same keys, because a view that merges them can only be compared as a whole. The
+// cells of a key are adjacent in the result, in the order of View.From.
 func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]replicator.Cell, error) {
 	if len(v.View.From) == 1 && v.oneSort(v.View.From[0]) || len(cells) == 0 {
 		return cells, nil
@@ -235,7 +233,7 @@ func (v *verifier) keyed(table string, key replicator.Key) bool {
 	return err == nil && t != nil && len(values) == len(t.Key)
 }
 
-// sideBySide reorders cells: it moves all cells of an entity next to the entity's first cell.
+// sideBySide moves all cells of a key next to the first of them.
 func sideBySide(cells []replicator.Cell) []replicator.Cell {
 	place := map[replicator.Key]int{}
 	for i := len(cells) - 1; i >= 0; i-- {
@@ -257,16 +255,14 @@ func keysOf(cells []replicator.Cell) []replicator.Key {
 	return keys
 }
 
-// oneSort reports whether a feed has at most one cell per entity.
+// oneSort reports whether a feed has at most one cell for each key.
 func (v *verifier) oneSort(f replicator.Feed) bool { return f.Column != "" || v.columnless(f.Table) }
 
-// columnless reports whether a table has no column role.
 func (v *verifier) columnless(table string) bool {
 	t := v.table(table)
 	return t != nil && t.Column == ""
 }
 
-// table returns the definition of the table of that name; nil if the view has none.
 func (v *verifier) table(name string) *replicator.Table {
 	i := slices.IndexFunc(v.Tables, func(t replicator.Table) bool { return t.Name == name })
 	if i < 0 {

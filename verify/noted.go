@@ -2,9 +2,8 @@ package verify
 
 import "hash/maphash"
 
-// noted is a set of limited size that remembers which things were counted. For each thing it stores a 64-bit hash,
-// however long the thing's key is. With a million things in the set, a new thing is mistaken for a known thing with a
-// probability of 2^-44.
+// noted is a set of limited size that remembers by a 64-bit hash which things were counted. In a set of a million, a
+// new thing is mistaken for a known one with a probability of 2^-44.
 type noted[T comparable] struct {
 	seed maphash.Seed
 	of   map[uint64]struct{}

@@ -29,7 +29,7 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 				uncounted[s.op.Cell] = s.difference.Err
 				continue
 			}
-			s.difference.Kind = replicator.Missing // or Dead, if the repair finds that the cell is still dead
+			s.difference.Kind = replicator.Missing // repair it like a missing cell; it may turn out to be still dead
 		}
 		wrong[s.op.Cell] = s
 	}
@@ -55,8 +55,8 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 	return nil
 }
 
-// unexplained reports whether a repair must retry a dead cell. It must retry a cell without a letter, because the
-// operator can't retry that cell.
+// unexplained reports whether a repair must retry a cell that the sink records as dead. It must if the cell has no dead
+// letter, because the operator can't retry that cell.
 func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool, error) {
 	if !v.Repair || v.Buried == nil {
 		return false, nil
@@ -65,8 +65,7 @@ func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool,
 	return !buried, err
 }
 
-// repair repairs the cells in wrong. The parameter `uncounted` has the dead cells that report has not counted yet. A
-// missing cell that turns out to be dead moves from wrong to uncounted. Other cells that turn out to be dead are added.
+// repair repairs the cells in wrong. Cells that turn out to be dead letters are moved or added to uncounted.
 func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect,
 	uncounted map[replicator.Cell]error) error {
 	dead, left, err := v.rewrite(ctx, wrong)
@@ -97,10 +96,9 @@ func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect
 // rewriteTime is how long a repair retries cells that keep changing.
 const rewriteTime = 30 * time.Second
 
-// rewrite writes the source's rows of cells until the cells are right. If the tail applies a change between the read
-// and the write, even a change that writes nothing, the target rejects the write as older. Then the cell is read again.
-// The cells that stay wrong are in left. The value is true if the target's state of the cell does not change: it was
-// newer than the source's row from the start. It is false if the cell has kept changing for longer than rewriteTime.
+// rewrite writes the source's rows of cells until the view is right. If the sink has a newer change by then, it rejects
+// the row as older, and the cell is read again. left has the cells that stay wrong: true if the sink was newer from the
+// start, false if the cell has kept changing for longer than rewriteTime.
 func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspect) (
 	dead map[replicator.Cell]error, left map[replicator.Cell]bool, err error,
 ) {
@@ -140,19 +138,17 @@ func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspec
 	}
 }
 
-// stands reports whether the target's states of the entity are the same as at an earlier check (was). It ignores AsOf,
-// which rises even if the target rejects a write as older.
+// stands reports whether the sink's states of the cells are the same as at an earlier check (was). It ignores AsOf,
+// which rises even if the sink rejects a write as older.
 func (s suspect) stands(was suspect) bool {
 	return slices.EqualFunc(s.difference.States, was.difference.States, func(now, before replicator.State) bool {
 		return now.Version == before.Version && now.Order == before.Order
 	})
 }
 
-// mend writes the source's rows of cells, and of the other cells of their entities, because a difference names only one
-// cell of an entity. It writes to the view and its siblings (see Options.Together) in one step, so that no reader finds
-// only one of them repaired. It returns which cells are dead in the view, and why. older has the keys whose writes the
-// target rejected as older (true). If the view has siblings, older also has all other keys (false). The caller must
-// check these keys again, because Apply reports a write as stale only if all views reject it.
+// mend writes the source's rows of cells, and of all cells of the same keys, in one step to the view and to the views
+// that are opened together with it (Options.Together). It returns why cells are dead in the view. older has the keys
+// that must be checked again; true: the sink rejected a write as older.
 func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	dead map[replicator.Cell]error, older map[replicator.Key]bool, err error) {
 	all, err := v.entities(ctx, cells)
@@ -184,7 +180,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 				older[op.Cell.Key] = false
 			}
 		}
-		left := slices.Concat(applied.Stale, applied.Unknown) // ops of cells to which the tail applied newer changes
+		left := slices.Concat(applied.Stale, applied.Unknown) // ops of cells of which the sink has newer changes
 		for _, i := range left {
 			older[ops[i].Cell.Key] = true
 		}
@@ -240,9 +236,8 @@ func (v *verifier) forget(ctx context.Context, cells []replicator.Cell) error {
 	return err
 }
 
-// raise clears the dead letters of the cells in shown. These are other sources' cells, which the views show again
-// because ops were applied. No source's log contains these ops, so no pipeline would clear the letters. A stop must not
-// interrupt raise.
+// raise clears other sources' dead letters of cells that the views show again, because ops were applied. These ops are
+// in no log, so no pipeline would clear the letters. A stop must not interrupt raise.
 func (v *verifier) raise(
 	ctx context.Context, views []*replicator.View, ops []replicator.Op, shown []replicator.Elsewhere,
 ) error {
@@ -268,8 +263,8 @@ func (v *verifier) raise(
 	return nil
 }
 
-// bury saves letters of the dead cells among the cells of ops. A stop must not interrupt bury: the sink would have a
-// dead cell whose reason nothing records.
+// bury saves dead letters of the cells that could not be written (why, by index of the op). A stop must not interrupt
+// bury: the sink would have a dead cell whose reason nothing records.
 func (v *verifier) bury(
 	ctx context.Context, view string, ops []replicator.Op, rows []*replicator.Row, why map[int]error,
 ) error {

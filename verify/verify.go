@@ -28,23 +28,23 @@ type Options struct {
 	Fence func(context.Context) error
 
 	// Shard is the index of the source among the sources that feed the view. Only the run with index 0 searches for
-	// orphans.
+	// orphans (contents of the sink that belong to no cell).
 	Shard int
 
-	// Bury durably saves letters of one view for cells that a repair finds dead. Before the call, only the sink records
-	// that these cells are dead. The letters lack their Source, which Bury must set. nil: there is no list of letters.
+	// Bury durably saves dead letters of one view, for cells that a repair could not write. It must set their Source.
+	// nil: there is no list of dead letters.
 	Bury func(ctx context.Context, letters []replicator.DeadLetter) error
 
-	// Raise clears letters of another source's cells in a view. The view shows these cells, because a repair removed
-	// this source's rows of the same keys. nil: no other source feeds the view.
+	// Raise clears another source's dead letters of cells in a view. The view shows these cells again, because a repair
+	// removed this source's rows of the same keys. nil: no other source feeds the view.
 	Raise func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
 	// Together opens the view with its siblings, the views of its sink that are now kept up to date together with it. A
 	// repair then writes to all these views. If Together is nil or returns nil, the repair writes to the view alone.
 	Together func(ctx context.Context) (*Together, error)
 
-	// Buried reports whether a dead cell of the view has a letter. A repair retries a dead cell without a letter. nil:
-	// repairs leave dead cells alone.
+	// Buried reports whether a cell that the sink records as dead has a dead letter. A repair retries cells without
+	// one. nil: repairs leave dead cells alone.
 	Buried func(ctx context.Context, cell replicator.Cell) (bool, error)
 
 	Listed   int     // most differences that the Result names; 0: twenty
@@ -73,8 +73,8 @@ type Progress struct {
 	Estimate int64  // approximate number of cells that the pass will read in total; 0: unknown
 }
 
-// Place is how far a run came before it ended with an error, and its findings. Another run continues from the Place. A
-// Place is kept only in memory. The zero value is the beginning. A completed run resets its Place to the zero value.
+// Place is how far a run came before it ended with an error, with its findings, so that another run can continue there.
+// It is kept only in memory. The zero value is the beginning.
 type Place struct {
 	// the number of the pass: one for each table of the source, then one over the sink's contents, one over the cells
 	// that the sink remembers, and one over orphans
@@ -122,7 +122,6 @@ const (
 	perListed = 20 // for Options.Rate, this many keys that are only listed count as one checked cell
 )
 
-// verifier is one run of a verification.
 type verifier struct {
 	Options
 	*Place
@@ -185,7 +184,7 @@ func (v *verifier) run(ctx context.Context) error {
 	return nil
 }
 
-// columns returns which kinds of cells of a table the view reads: values of the table's `column` role; empty: all.
+// columns returns the values of the table's column role that the view reads; empty: all values.
 func (v *verifier) columns(table string) []string {
 	var columns []string
 	for _, f := range v.View.From {
@@ -221,7 +220,6 @@ func (v *verifier) estimate(ctx context.Context, table string) (int64, error) {
 	return v.Reader.Estimate(ctx, table)
 }
 
-// sink checks every cell for which the sink has content.
 func (v *verifier) sink(ctx context.Context) error {
 	at := Progress{Doing: "the sink's contents"}
 	if v.Sample <= 0 || v.Sample >= 1 {
@@ -288,7 +286,6 @@ func (v *verifier) page() int {
 	return min(max(v.Rate/4, 1), pageSize)
 }
 
-// sampled reports whether a key is among those to be checked.
 func (v *verifier) sampled(k replicator.Key) bool {
 	if v.Sample <= 0 || v.Sample >= 1 {
 		return true
