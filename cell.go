@@ -11,11 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// Cell names a group of rows of one source table: all rows with one key and, if the table has a column role, one value
-// of that column. Views show only the newest row of a cell. Cell is comparable, so it can be a map's key.
+// Cell names the rows of a source table that have one key and, if a column has the column role, one value of that
+// column. Views show only the newest row of a cell. Cell is comparable, so it can be a map's key.
 type Cell struct {
 	Table  string // the table's name in the configuration
-	Key    Key    // the values of the table's key columns
+	Key    Key
 	Column string // the value of the column that has the column role; "" if none has it
 }
 
@@ -26,9 +26,8 @@ func (c Cell) String() string {
 	return c.Table + "." + c.Column + " " + c.Key.String()
 }
 
-// Key is the encoded tuple of a cell's key values, made by MakeKey. The cells of a table that have the same key form an
-// entity. Two keys are equal exactly when their values are. Each value is written with its kind and, if its length
-// varies, its length, so ("a:b", "c") and ("a", "b:c") differ. Sinks store the encoding, so it must never change.
+// Key is the encoded tuple of a cell's key values, made by MakeKey. Two keys are equal exactly when their values are.
+// Sinks store the encoding, so it must never change.
 type Key string
 
 const (
@@ -144,12 +143,12 @@ func nextValue(b []byte) (kind byte, value, rest []byte, err error) {
 
 var errKeyCut = errors.New("is cut short")
 
-// Partitions is the number of partitions that keys are divided into. Two writers ("lanes") of a pipeline never share a
-// partition. A sink that needs locks takes them by partition, so lanes never wait for each other. Sinks store the
-// number: it must never change.
+// Partitions is the number of partitions that keys are divided into. Two workers of a pipeline never share a partition,
+// and sinks take locks by partition, so the workers never wait for each other. Sinks store the number: it must never
+// change.
 const Partitions = 64
 
-// Partition returns the key's partition, 0 ≤ p < Partitions. All cells of an entity have the same partition.
+// Partition returns the key's partition, 0 ≤ p < Partitions.
 func (k Key) Partition() int {
 	h := uint64(14695981039346656037) // FNV-1a
 	for i := range len(k) {
@@ -199,7 +198,6 @@ func AppendKey(dst []byte, kinds, text string) ([]byte, bool) {
 	return b.b, text == ""
 }
 
-// part parses text as a value of the given kind, and adds the value.
 func (k *KeyBuilder) part(kind byte, text string) bool {
 	var err error
 	switch kind {

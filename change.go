@@ -4,20 +4,20 @@ import "time"
 
 // Table is a source table. The configuration gives some of its columns a role: key, column, version, offset or body.
 type Table struct {
-	Name     string   // the name in the configuration, which views and cells use
-	Database string   // the source's database
-	Table    string   // the table's name in the source's database
-	Pattern  bool     // Database and Table are patterns: * is any text, ? one character
-	Shared   bool     // a pattern whose key does not name the table, so one cell may have rows in several tables
-	Key      []string // the columns of the key
+	Name     string // the name in the configuration, which views and cells use
+	Database string
+	Table    string // the table's name in the source's database
+	Pattern  bool   // Database and Table are patterns: * is any text, ? one character
+	Shared   bool   // a pattern whose key does not name the table, so one cell may have rows in several tables
+	Key      []string
 	Column   string   // the column with the column role, which divides a key's rows into cells; "": none
 	Version  string   // the row with this column's highest value is its cell's newest; "": the row with the highest Order
 	Offset   []string // the columns in whose order a scan pages through the table; empty: the primary key
 	Body     string   // the body column; "": there is none, and a row's own columns are its fields
 	Codec    string   // how the body is encoded; "" without a body
 
-	// Values are the values of Column that views list in their `from` setting. The source may treat other spellings as
-	// equal, such as "Users" for "users".
+	// Values are the values of Column that views list in their `from` setting. The source may treat other texts as
+	// equal, such as "Users" and "users".
 	Values []string
 
 	// Columns are further columns that a Row must carry: the columns that views name with $, and the fields of a table
@@ -44,7 +44,7 @@ type Table struct {
 // Row is one row, taken from the log or read from its table. Its memory is never reused.
 type Row struct {
 	Cell    Cell
-	Version int64     // ≥ 0
+	Version int64     // never negative
 	Order   int64     // the row's log position as a number; see Position
 	Place   int64     // position in the Changelog that delivered the row (Order is of the original log); 0: none did
 	Time    time.Time // time of the commit (from the log), or of the read (from a table)
@@ -134,9 +134,8 @@ type Change struct {
 	// Last marks a Delete in a table with one row per cell. No row remains, so the cell need not be read again.
 	Last bool
 
-	// AsOf is set if the change is another replicator's re-read of the cell, which a Changelog passes on (see Op). Row
-	// is then the newest row at this log position; nil if there was none. Version is that row's version or NoVersion.
-	// 0: the change is not a re-read.
+	// AsOf is set if another replicator re-read the cell, and a Changelog passes on what it found: the newest row at
+	// this log position (Row; nil: none), with its version or NoVersion. 0: the change is not a re-read.
 	AsOf int64
 
 	// Rewrite has the meaning of Op.Rewrite.

@@ -14,7 +14,7 @@ type Difference struct {
 	// For a counter or a ranking, Held is the sink's total for the cell.
 	Held []Entry
 
-	// Name is the wrong entry's name, as in Stray.Name, if a Tidier may report the same entry as an orphan; otherwise
+	// Name is the wrong entry's name if the search for orphans (Tidier.Strays) may find the same entry again; otherwise
 	// "".
 	Name string
 

@@ -42,12 +42,12 @@ var ErrRebuilding = errors.New("it is being rebuilt already")
 
 var ErrPaused = errors.New("it is paused: resume it first")
 
-// Overtaken is the error of a Target.Mark that saved nothing, because the view's mark in the sink has a different epoch
-// and must stay. A replicator that reads another server has registered a higher epoch since the target was opened, or
-// has begun a later fill of the view.
+// Overtaken is the error of a Target.Mark that saved nothing, because the sink has the view's progress in a different
+// epoch of the log. A replicator that reads another server has registered a higher epoch, or has begun a later fill of
+// the view.
 type Overtaken struct {
 	View string
-	By   Position // the view's mark in the sink
+	By   Position // the view's position in the sink
 }
 
 func (e *Overtaken) Error() string {
@@ -58,7 +58,6 @@ func (e *Overtaken) Error() string {
 // operator stops one of the two. Taking the view back at once would interrupt it.
 var ErrTakenOver = errors.New("another process has taken it over")
 
-// tableError concerns one table of the source, and so only the views that read it.
 type tableError struct {
 	table string
 	err   error
@@ -76,7 +75,6 @@ func OfTable(table string, err error) error {
 	return tableError{table, err}
 }
 
-// viewError concerns only some views of a pipeline.
 type viewError struct {
 	views []string
 	err   error
@@ -86,8 +84,7 @@ func (e viewError) Error() string { return e.err.Error() }
 func (e viewError) Unwrap() error { return e.err }
 
 // OfView marks err as an error that concerns only the named views: their target is missing, can't hold the view, or
-// refuses a write. The other views go on. An error of the whole sink, such as a refused connection, never becomes an
-// OfView error. If several views fail independently, their errors are joined.
+// refuses a write. The other views go on. If several views fail independently, their errors are joined.
 func OfView(err error, views ...string) error {
 	if err == nil {
 		return nil
@@ -158,7 +155,6 @@ func visit(err error, leave func(concerned func(*View) bool)) bool {
 	return false
 }
 
-// fatalError is an error that an operator must fix. Trying again at once would not help.
 type fatalError struct{ err error }
 
 func (e fatalError) Error() string { return e.err.Error() }

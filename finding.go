@@ -4,7 +4,7 @@ package replicator
 type Finding struct {
 	What   string // "source: binlog_format"
 	Level  Level
-	Detail string // what the check found
+	Detail string
 	Fix    string // how to fix what is wrong; "" if nothing is
 }
 

@@ -8,15 +8,13 @@ import (
 	"strings"
 )
 
-// An identity is a text for one table. It says which rows form a cell, and what a row's version is. The configuration
-// alone can't say that, because the source defines the types and collations of the key columns. And if a unique key
-// allows only one row per cell, the log position is the version, even if there is a version column. If an identity
-// changes, a view's states and entries become meaningless. So the identities are part of the view's definition. A
-// view's fingerprint is "<part of the file>.<part of the tables>". A fingerprint without the second part matches any
-// tables.
+// An identity is a text that says which rows of a table form a cell, and what a row's version is. The configuration
+// alone can't say that, because the source defines the types, collations and unique keys of the columns. A view's
+// fingerprint is "<part of the configuration>.<part of its tables' identities>", because the view is wrong once an
+// identity changes.
 
-// NamesGiven is the separator before the last part of an identity. Only views that a table feeds with all of its column
-// values (a Feed without a Column) depend on that part.
+// NamesGiven separates the last part of a table's identity (see Source.Identities) from the rest. Only views that a
+// table feeds with all of its column values (a Feed without a Column) depend on the last part.
 const NamesGiven = "\n"
 
 // ErrRedefined: the definition of a table's cells or versions has changed at the source.
@@ -43,8 +41,8 @@ func InFile(fingerprint string) string {
 	return definition
 }
 
-// DefinedOn returns the view's fingerprint with the identities of its tables. If an identity is unknown, it returns
-// only the configuration file's part.
+// DefinedOn returns the view's fingerprint with the identities of its tables (see Source.Identities). If an identity is
+// unknown, it returns only the configuration file's part.
 func DefinedOn(v *View, identities map[string]string) string {
 	fingerprint := InFile(v.Fingerprint)
 	var on strings.Builder
@@ -99,7 +97,6 @@ func RedefinedTable(table, was, now string) error {
 		ErrRedefined, table, altered(was, now))))
 }
 
-// altered describes the ALTER TABLE that turned one Identity into another.
 func altered(was, now string) string {
 	if was[0] != now[0] {
 		return "a unique key for one row per cell was added or dropped, or the version column's type changed, " +

@@ -9,12 +9,11 @@ import (
 // Join adds rows of another table to a view's entries: an order's customer, or its items. It is an outer join: if no
 // row is found, the paths into the join have no value.
 //
-// Views with joins are written only from re-reads. Whenever a cell's row or a joined row changes, the cell and its
-// joined rows are read from the source again, and include every change up to a known log position. So neither
-// State.Next nor a sink needs to know about joins (docs/adr/0022-joins-are-looks.md).
+// Whenever a cell's row or a joined row changes, the cell and its joined rows are read from the source again. So
+// neither State.Next nor a sink needs to know about joins (docs/adr/0022-joins-are-looks.md).
 type Join struct {
-	Name   string   // first part of the paths that lead to the joined row
-	Table  string   // the joined table's name in the configuration
+	Name   string // first part of the paths that lead to the joined row
+	Table  string
 	On     []JoinOn // the join's conditions, at least one
 	Many   bool     // true: all rows are joined, as a list; false: only the first row, if there is one
 	Fields []Field  // the fields of the list's objects; empty: all fields of the row
@@ -81,8 +80,8 @@ func (l Lookup) identity() string {
 	return string(text)
 }
 
-// Reference identifies the rows that join a changed row, because views may still show its old values. They are the rows
-// of Table whose Lookup searches for Values.
+// Reference says that a joined row changed. It identifies the rows that join it, whose entries may show old values: the
+// rows of Table whose Lookup searches for Values.
 type Reference struct {
 	Table  string // the table that has the Lookup
 	Lookup string // the Lookup's ID
@@ -91,7 +90,7 @@ type Reference struct {
 	Time   time.Time // when the change was committed at the source
 }
 
-// Joined reports whether any view joins rows of the table.
+// Joined reports whether the view joins rows of the table.
 func (v *View) Joined(table string) bool {
 	return slices.ContainsFunc(v.Joins, func(j Join) bool { return j.Table == table })
 }

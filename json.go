@@ -9,10 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the JSON text of a value of a decoded body, or of a row's columns. Numbers keep their digits.
-// Bytes become a string of lowercase hexadecimal digits, as in templates. A RawJSON is copied unchanged. An object's
-// members are sorted by name, so that equal values have equal texts. A float64 that is not finite becomes null. An
-// Unread is shown in angle brackets.
+// AppendJSON appends the JSON text of a value of a decoded body, or of a row's column. Equal values have equal texts:
+// members are sorted by name, and numbers keep their digits. Bytes become hexadecimal digits, a RawJSON is copied, a
+// float64 that is not finite becomes null, and an Unread is shown in angle brackets.
 func AppendJSON(dst []byte, value any) []byte {
 	t := jsonText{b: dst, maxDepth: math.MaxInt}
 	t.value(value, 0)
@@ -41,7 +40,6 @@ type jsonText struct {
 	err      error // the error about the first value that JSON would change
 }
 
-// inexact records why JSON would change a value.
 func (t *jsonText) inexact(err error) {
 	if t.err == nil {
 		t.err = err

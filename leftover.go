@@ -8,7 +8,7 @@ type Emptier interface {
 	// does not know the view. An error says why the data can't be removed, and what the operator can do.
 	Left(ctx context.Context, view string) ([]Leftover, error)
 
-	// Empty removes what Left lists, and nothing else. The view's marks and states stay until Forget.
+	// Empty removes what Left lists, and nothing else. What the sink remembers of the view stays until Forget.
 	Empty(ctx context.Context, view string) error
 }
 

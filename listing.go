@@ -22,16 +22,17 @@ var ErrNoValue = errors.New("no such value can exist")
 
 // Listing is one entry of a view, and the cells that contribute to it.
 type Listing struct {
-	Place   string   // the entry's name in messages
-	Shown   string   // the sum or the single entity that readers see; "" if they see a list of entities, or nothing
+	Place string // the entry's name in messages
+	// the sum, or the key of the single row, that readers see; "" if they see a list, or nothing
+	Shown   string
 	Cells   []Listed // contributing cells, at most as many as List's limit
 	Count   int      // the number of contributing cells; for an index in MySQL, the number of rows
 	Sum     *big.Rat // the total of all amounts; nil if the view has no amounts
 	Orphans []string // members of the entry that came from no cell, up to List's limit; nil if the sink can't tell
 }
 
-// Listed is one contributing cell of a Listing. An index in MySQL knows only the entity's key, so the cell may be a
-// different cell of that entity.
+// Listed is one contributing cell of a Listing. An index in MySQL knows only the key, so Cell may be another cell with
+// the same key.
 type Listed struct {
 	Cell   Cell
 	Amount *big.Rat // the cell's amount; nil if the view has no amounts

@@ -14,10 +14,10 @@ type Shadower interface {
 	// copy.
 	Foreign(ctx context.Context, v *View) (string, error)
 
-	// Swap replaces the views by their shadows, with states and marks: all of them or none, at once for every reader. If
-	// it is interrupted, the next Swap, or the next Open of one of the views, completes it. An OfView error names views
-	// that can't be swapped, and leaves all shadows unchanged. After a swap there are no shadows. No process may apply to
-	// these views during the swap. A second replicator must Open them again before it can apply.
+	// Swap replaces the views by their shadows, with everything that the sink remembers of them: all or none, at once
+	// for every reader. The next Swap or Open of the views completes an interrupted one. An OfView error names views
+	// that can't be swapped, and leaves all shadows unchanged. No process may apply to these views during the swap, and
+	// other processes must Open them again after it.
 	Swap(ctx context.Context, source string, views []*View) error
 
 	// Discard removes what is left of the views' shadows. After a swap, that is the views' former contents.

@@ -3,8 +3,7 @@ package replicator
 import "context"
 
 // Looker is a Sink that can also open views read-only, by Look. Open would take the views over from the process that
-// maintains them. The Target that Look returns shows what that process writes. Applying ops through this Target opens
-// the views. If the Sink already has the views open, both Targets write to them.
+// maintains them. If ops are applied through the Target that Look returns, it opens the views after all.
 type Looker interface {
 	Look(ctx context.Context, source string, views []*View) (Target, error)
 }
@@ -16,22 +15,21 @@ type Sink interface {
 	// is Fatal, concerns that view alone (OfView), and says what to do. Errors of several views are joined.
 	Open(ctx context.Context, source string, views []*View) (Target, error)
 
-	// Marks returns the mark of every view that this sink holds for the named source. If one mark can't be read, its
-	// Mark.Err says why. A returned error concerns the whole sink. A mark without a view name belongs to a forgotten view
-	// whose data other programs may still read: the source's Orders must continue above it.
+	// Marks returns the saved progress of every view that this sink holds for the named source. If one Mark can't be
+	// read, its Err says why; a returned error concerns the whole sink. A Mark without a view name belongs to a
+	// forgotten view whose data other programs may still read: the source's Orders must continue above it.
 	Marks(ctx context.Context, source string) ([]Mark, error)
 
-	// Forget removes a view's marks and states, for every source. The view's target keeps its contents. The next Open
-	// treats the view as new, so a fill writes every cell again.
+	// Forget removes everything that the sink remembers of a view, for every source. The view's target keeps its
+	// contents. The next Open treats the view as new, so a fill writes every cell again.
 	Forget(ctx context.Context, view string) error
 
 	Close() error
 }
 
-// Mark is a view's progress as a sink remembers it, together with the data. A sink that loses its latest data loses its
-// latest marks, too. So a mark that is lower than before, or gone, reveals the loss. A view that was opened and never
-// marked has a mark without a position, in the phase of filling. The same holds for a view whose mark comes from a
-// release that did not record the progress of fills.
+// Mark is a view's progress as a sink keeps it, together with the data. A sink that loses its latest data loses its
+// latest Marks, too, so a lower or missing Mark reveals the loss. A view that was opened, and whose progress was never
+// saved, has a Mark without a position.
 type Mark struct {
 	View        string
 	Fingerprint string
@@ -47,45 +45,44 @@ type Mark struct {
 // Apply never hold ops of the same key. Targets of other views, or another process's target of the same views, may
 // apply ops of the same key at the same time.
 type Target interface {
-	// Apply applies ops by the rule of State.Next, each to all of its views in one step. No two ops are of one cell. When
-	// Apply returns, everything that it applied is durable. The same ops may be applied again. A value that one view can't
-	// hold does not hold back the others: it is returned in Rejected, and the cell contributes nothing to that view. An
-	// error is temporary unless it is Fatal, and concerns all views unless it is OfView. After the return the caller may
-	// reuse the slice, but not the contents of the ops' Values.
+	// Apply applies ops by the rule of State.Next, each to all of its views in one step. No two ops are of one cell.
+	// When Apply returns, everything that it applied is durable.
+	//
+	// A value that a view can't hold is returned in Rejected, and the cell then contributes nothing to that view. An
+	// error is temporary unless it is Fatal, and concerns all views unless it is OfView. After the return, the caller
+	// may reuse the slice, but not the contents of the ops' Values.
 	Apply(ctx context.Context, ops []Op) (Applied, error)
 
 	// Versions returns, for each cell, the lowest and highest version in the target's views that the cell feeds. A view
 	// that does not have the cell counts as NoVersion. A delete of a version lower than all of them changes nothing.
 	Versions(ctx context.Context, cells []Cell) ([]Span, error)
 
-	// Mark saves the progress of every view of the target; the caller has applied everything up to it. The new mark is
-	// Standing.Raise of the old one, so marks never fall. If the old mark is gone, or Below a mark that this target has
-	// already seen or saved, the sink lost data and the error wraps ErrSinkLost. If the new mark would have a different
-	// epoch than at, the error is Overtaken. If another target registered the same epoch since this one was opened, the
-	// error is temporary and nothing is marked, because the other target may read another log. Mark checks all this
-	// even if nothing has changed, and then need not write.
+	// Mark saves the progress of every view of the target; the caller has applied everything up to it. The saved
+	// progress never falls, because it is Standing.Raise of the old and the new one.
+	//
+	// If the old progress is gone, or Below one that this target has seen, the sink lost data and the error wraps
+	// ErrSinkLost. If the sink must keep progress in a different epoch than at's, the error is Overtaken. If another
+	// target registered the same epoch since this one was opened, the error is temporary, because that target may read
+	// another log. Mark checks all this even if there is nothing to write.
 	Mark(ctx context.Context, at Standing) error
 
 	// Outdated returns cells that a view of the target still has, although the op that was last applied to them is
-	// before the given order. Their rows may have been deleted while the log was not being read. A superfluous cell
-	// does no harm: it is only read again. Paging works as in all methods with next: pass "" first, then the next of
-	// the last call, until next is empty.
+	// before the given order. Their rows may have been deleted while the log was not being read. As in all methods with
+	// next, after is "" first and then the next of the last call, until next is empty.
 	Outdated(ctx context.Context, before int64, after string, limit int) (cells []Cell, next string, err error)
 
-	// Dead lists the cells that are missing from a view because they are dead letters, a page at a time. Their last value
-	// could not be computed (Value.Err) or was Rejected. The next op that is applied removes the cell from the list. So
-	// every replicator can find the missing cells, even if the store lost its dead letters. Dead may read everything that
-	// the sink remembers. It may return a cell several times, and cells that are not missing.
+	// Dead lists the cells that are missing from a view because they are dead letters (see Value.Err and Rejected), a
+	// page at a time. So every replicator can find them, even if the store lost its dead letters. Dead may read
+	// everything that the sink remembers, and may return cells twice or cells that are not missing.
 	Dead(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
-	// Compare compares the views' actual contents with the ops' Values, at one moment, and returns the differences. It
-	// trusts no state and writes nothing. A value that could not be computed, or that the view can't hold, counts as no
-	// contribution: if the view is right otherwise, the cell is Dead. If several cells of an entity feed a view, all of
-	// them must be among the ops.
+	// Compare compares the views' actual contents with the ops' Values at one moment, and writes nothing. A value that
+	// could not be computed or written counts as no contribution: if the view is right otherwise, the cell is Dead. If
+	// several cells with the same key feed a view, all of them must be among the ops.
 	Compare(ctx context.Context, ops []Op) ([]Difference, error)
 
-	// Held lists the cells whose entries a view holds, a page at a time. Instead of a cell it may return a different
-	// cell of the same entity.
+	// Held lists the cells whose entries a view holds, a page at a time. Instead of a cell, it may return another one
+	// with the same key.
 	Held(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 }
 
@@ -100,8 +97,8 @@ type Forgetter interface {
 	// the new horizons, in other processes, too.
 	RaiseHorizon(ctx context.Context, horizon int64) error
 
-	// ForgetGone examines about limit cells. It removes a cell's states if all of them are Forgettable, including those
-	// in views of other targets. Apply may run at the same time.
+	// ForgetGone examines about limit cells. It removes the states of a cell without a row, also those in views of
+	// other targets, if all of them are Forgettable. Apply may run at the same time.
 	ForgetGone(ctx context.Context, after string, limit int) (found GoneCells, next string, err error)
 }
 
@@ -128,9 +125,8 @@ type Applied struct {
 	// Other views may have applied the same ops.
 	Dead []ValueAt
 
-	// Elsewhere lists values of cells of which the op's source has no row, in views that show another source's row of
-	// the same cell. That other source may have a dead letter of the cell, from the time when both sources had a row.
-	// The letter is then obsolete.
+	// Elsewhere lists values of cells of which the op's source has no row, while the view shows another source's row of
+	// the same cell. If that other source has a dead letter of the cell, the letter is obsolete.
 	Elsewhere []Elsewhere
 }
 
@@ -165,14 +161,14 @@ type Elsewhere struct {
 
 // ValueAt identifies a value in a batch.
 type ValueAt struct {
-	Op   int // index of the op in the batch
-	View int // index of the view in Target.Views
+	Op   int
+	View int // index among the target's views
 }
 
 // Rejected is a value that the target can't hold.
 type Rejected struct {
 	Op   int // index of the op in the batch
-	View int // index of the view in Target.Views
+	View int // index among the target's views
 	Err  error
 }
 
@@ -182,16 +178,17 @@ type Refresher interface {
 	Refresh(ctx context.Context) error
 }
 
-// Evicter is a Target whose server drops data when memory is short. Marks don't show that loss.
+// Evicter is a Target whose server drops data when memory is short. The progress in the sink (Mark) doesn't show that
+// loss.
 type Evicter interface {
 	// Evicted returns how many keys the server dropped since the last call. Counting begins with the first Mark after the
 	// first call, and each Mark updates the number.
 	Evicted() int64
 }
 
-// Shared is a Target that notices another replicator's marks.
+// Shared is a Target that notices when another replicator also maintains its views.
 type Shared interface {
-	// Foreign returns the views whose marks another replicator had moved when Mark was last called.
+	// Foreign returns the views whose positions in the sink another replicator had changed when Mark was last called.
 	Foreign() []string
 }
 

@@ -16,22 +16,22 @@ type Source interface {
 	Latest(ctx context.Context, known []Position) (Position, error)
 	Oldest(ctx context.Context, known []Position) (Position, error)
 
-	// Open returns a reader that starts at the earliest of the given positions, in the epoch of the newest. Open proves
-	// that they are positions of this log, and that the log has everything that had been read when they were made. If
-	// the source is now another server that has everything, reading continues there, with Orders above every earlier
-	// one. Reader.Start then differs from the given positions, and must be saved before anything read is applied. If
-	// reading can't continue from a position, the error wraps ErrLost. If another server can't prove that it has
-	// everything, the error is Fatal. The reader reads only the named tables (all, if none is named). Events of other
-	// tables cause no errors.
+	// Open returns a reader that starts at the earliest of the given positions, in the epoch of the newest. It proves
+	// that the log has everything that had been read when the positions were made. If the log lacks something, the
+	// error wraps ErrLost. If another server can't prove it, the error is Fatal.
+	//
+	// If the source is now another server that has everything, reading continues there, with Orders above every earlier
+	// one. Reader.Start then differs from the given positions, and must be saved before anything read is applied.
+	//
+	// The reader reads only the named tables (all, if none is named).
 	Open(ctx context.Context, at []Position, tables ...string) (Reader, error)
 
 	// Includes reports whether p certainly includes everything that q includes, even if two servers made them.
 	Includes(p, q Position) bool
 
-	// Identities describes, for each table, what a cell and a version are at the source now. Equal texts mean equal
-	// definitions. The first byte describes the versions, the rest the cells. A part after NamesGiven matters only to
-	// views that the table feeds with all of its column values. Tables that can't be read are left out: opening them
-	// gives the reason.
+	// Identities describes, for each table, what a cell and a version are at the source now: equal texts mean equal
+	// definitions. The first byte describes the versions. A part after NamesGiven matters only to views that the table
+	// feeds with all of its column values. Tables that can't be read are left out.
 	Identities(ctx context.Context, tables []string) (map[string]string, error)
 
 	// SameKeys fails with ErrOtherKeys if the tables' keys can't be compared: a key column is a number in one table and
@@ -40,8 +40,7 @@ type Source interface {
 }
 
 // Changelog is a Source whose log contains every cell, if it is read from its beginning: each change in order, or at
-// least the newest row. A fill reads the log in order and scans nothing. A scan at the same time as the reading would
-// deliver older changes after newer ones, which is harmless only if a deleted row can't come back.
+// least the newest row. So a fill reads the log, and scans nothing.
 type Changelog interface {
 	Source
 
@@ -59,8 +58,8 @@ type Changelog interface {
 	Remembers(ctx context.Context, since time.Time) (bool, error)
 }
 
-// Reader reads one source for one pipeline. Its Orders continue those of its Start. Read is called once, from one
-// goroutine. Other goroutines may call the other methods at the same time.
+// Reader reads one source for one pipeline. Read is called once, from one goroutine. Other goroutines may call the
+// other methods at the same time.
 type Reader interface {
 	// Start is where reading begins.
 	Start() Position
@@ -69,14 +68,14 @@ type Reader interface {
 	// interrupted transaction again, with the same Orders.
 	Read(ctx context.Context, h Handler) error
 
-	// Position returns the latest end of a transaction at or before order. order must have been passed to
-	// Handler.Commit. It must not fall from call to call, because the reader forgets earlier ends. If Position is
+	// Position returns the latest end of a transaction at or before order, which must have been passed to
+	// Handler.Commit. order must not fall from call to call, because the reader forgets earlier ends. If Position is
 	// called again with the same order, its result also says how far the log has been read since.
 	Position(order int64) Position
 
-	// File is the number of the latest file of the source's log that the reader has reached: it delivered rows from the
-	// file, or it read rows from tables while the file existed. The number never falls. Later positions name the file,
-	// so that a later start can tell whether the log is still the same. 0: the log has no files.
+	// File is the number of the latest log file that the reader has reached, by reading the log or tables. It never
+	// falls. Later positions name that file, so that a later start can tell whether the log is still the same. 0: the
+	// log has no files.
 	File() int64
 
 	// Locate formats an Order for people, as FILE:POS.
@@ -85,16 +84,14 @@ type Reader interface {
 	// Latest is the current end of the source's log, in this reader's Orders.
 	Latest(ctx context.Context) (Position, error)
 
-	// Newest reads the current newest rows of cells, in the order of cells. It may stop early and return the rows of
-	// only the first cells. A row is nil if the cell has no row, or if its row is now stored under a different variant
-	// of the key (see Spellings). bytes limits the size of the rows; at least one is returned, and all if bytes is 0.
-	// The rows include every change up to asOf, and may include later commits.
+	// Newest reads the newest rows of cells, in the order of cells. A row is nil if the cell has none, or only under
+	// another variant of the key (see Spellings). It may stop early: bytes limits the size of the rows (0: no limit),
+	// but at least one is returned. The rows include every change up to asOf, and may include later ones.
 	Newest(ctx context.Context, cells []Cell, bytes int64) (rows []*Row, asOf int64, err error)
 
-	// Scan reads the next rows of a table, usually in the order of its Table.Offset. after is the Next of the previous
-	// chunk ("" at the start). columns are values of the column role: Scan reads only cells with one of them, or all
-	// cells if columns is empty. A scan may use a different order throughout, and may leave out rows that are not the
-	// newest of their cells.
+	// Scan reads the next rows of a table. after is the Next of the previous chunk ("" at the start). columns are
+	// values of the column role: Scan reads only cells with one of them, or all cells if columns is empty. It may leave
+	// out rows that are not the newest of their cells.
 	Scan(ctx context.Context, table string, columns []string, after string, limit ScanLimit) (Chunk, error)
 
 	// Includes reports whether p includes every transaction that fence names: a GTID set, or FILE:POS.
@@ -110,9 +107,9 @@ type Reader interface {
 	// variant of a key.
 	Siblings(ctx context.Context, table string, keys []Key) ([]Cell, error)
 
-	// Referring returns the cells of the rows that refs concern (see Reference), and perhaps more, in the order of
-	// their keys, a page at a time (see Target.Outdated). All refs are of one Lookup. Referring sees the changes of
-	// every delivered Reference.
+	// Referring returns the cells of the rows that join changed rows (refs, all of one Lookup), and perhaps more, in
+	// the order of their keys, a page at a time (see Target.Outdated). It sees the changes of every delivered
+	// Reference.
 	Referring(ctx context.Context, refs []Reference, after string, limit int) (cells []Cell, next string, err error)
 
 	// MixesSpellings reports whether a cell of the table may have several rows, with different variants of its key (see
@@ -133,7 +130,7 @@ type Reader interface {
 
 // ScanLimit limits a chunk. The chunk ends at the first limit reached, but passes at least one row.
 type ScanLimit struct {
-	Rows  int   // the maximum number of rows to pass
+	Rows  int
 	Bytes int64 // the maximum size of the returned rows
 }
 
@@ -167,9 +164,8 @@ type Handler interface {
 	// row, and while the source is idle.
 	Commit(order int64, at time.Time)
 
-	// Unlogged reports that rows of a table changed up to order, and that the log does not say which (ErrUnlogged): a
-	// TRUNCATE, a statement logged as text, a different table renamed to the watched table's name, or rows that can't
-	// be decoded or don't identify their cell. If it returns err, reading ends. If it returns nil, reading continues
-	// with the table that now has the name.
+	// Unlogged reports that rows of a table changed up to order, and that the log does not say which: after a TRUNCATE,
+	// for example (see ErrUnlogged). If it returns err, reading ends. If it returns nil, reading continues with the
+	// table that now has the name.
 	Unlogged(table string, order int64, err error) error
 }

@@ -15,8 +15,8 @@ type Standing struct {
 	FillFrom int64               `json:"fill_from,omitempty"` // the Order at which the fill began
 	Repair   bool                `json:"repair,omitempty"`    // the fill rewrites even what the view should hold already
 	Epoch    int64               `json:"epoch,omitempty"`     // the last fill's number, which only rises; 0: unknown
-	// log position at which a different table took the name of a table that the view reads, so that the view must be
-	// compared with the source; 0: no comparison is due
+	// log position of an event because of which the view must be compared with the source, such as rows that changed
+	// while the log does not say which; 0: no comparison is due
 	Swapped int64 `json:"swapped,omitempty"`
 }
 
@@ -54,7 +54,7 @@ func (s StoredStanding) Standing() Standing {
 	if s.Phase == PhaseFilled {
 		return at
 	}
-	if at.Fill = s.Fill; at.Fill == nil { // the view was opened and never marked
+	if at.Fill = s.Fill; at.Fill == nil { // the view was opened, and nothing was saved since
 		at.Fill = map[string]Progress{}
 	}
 	at.FillFrom, at.Repair = s.FillFrom, s.Repair
@@ -80,10 +80,9 @@ func (p Progress) Less(o Progress) bool {
 	return p.Rows < o.Rows
 }
 
-// Raise returns a sink's new mark: s is its old mark, next the progress to be marked. A mark never falls. The higher
-// position counts, and within one fill the farther progress of each table; a finished fill is the farthest. This is
-// right even if two replicators continue one fill, because both read everything since the fill began. A later fill
-// replaces an earlier one and its progress, because it was started for changes that the earlier one missed.
+// Raise returns the new progress that a sink must keep (its mark): s is the old one, and next was reached since. A mark
+// never falls: the higher position counts, and within one fill the farther progress of each table. A later fill
+// replaces an earlier one, because it was started for changes that the earlier one missed.
 func (s Standing) Raise(next Standing) Standing {
 	if s.Position.IsZero() {
 		return next
@@ -119,8 +118,8 @@ func (s Standing) IsAnew() bool {
 	return !s.Position.IsZero() && s.Filling() && len(s.Fill) == 0 && s.Repair
 }
 
-// Below reports whether s, a sink's mark, is behind an earlier mark of the same view, so that the sink lost data. The
-// mark of a later fill is never behind, however little was filled: another replicator began that fill, or swapped in a
+// Below reports whether s, the progress that a sink has, is behind the progress that was saved there before (marked),
+// so that the sink lost data. A later fill is never behind, because another replicator began it, or swapped in a
 // rebuilt view.
 func (s Standing) Below(marked Standing) bool {
 	switch {
@@ -139,8 +138,8 @@ func (s Standing) Below(marked Standing) bool {
 	return false
 }
 
-// Least returns a view's Standing in a sink with two parts, one at s and the other at o. The part that is behind
-// counts.
+// Least returns a view's Standing in a sink with two parts (such as shards), one at s and the other at o. The part that
+// is behind counts.
 func (s Standing) Least(o Standing) Standing {
 	least := s
 	if o.Epoch < s.Epoch {

@@ -39,7 +39,7 @@ type ViewStatus struct {
 	Applied     Position `json:"-"`
 	ReadLag     *float64 `json:"-"` // like LagSeconds, but during a fill it is only the lag of reading the log
 
-	ErrorSince time.Time  `json:"error_since,omitzero"`  // when Error first occurred
+	ErrorSince time.Time  `json:"error_since,omitzero"`
 	LastError  *PastError `json:"last_error,omitempty"`  // the view's latest error that has ended; nil: none so far
 	Frozen     bool       `json:"frozen,omitempty"`      // readers see old contents until the view is rebuilt
 	ETA        *float64   `json:"eta_seconds,omitempty"` // seconds until the fill ends at its recent rate; nil: unknown
@@ -57,9 +57,8 @@ type ViewStatus struct {
 	// intended.
 	Shared bool `json:"shared,omitempty"`
 
-	// Gone is the number of cells that are gone from the source while the sink still has their states, for all of the
-	// sink's views. The number is from the last pass that removes states ([limits] deleted); nil: no pass since the
-	// program started.
+	// Gone is the number of deleted cells of which the sink still has states, for all of its views, as counted by the
+	// last pass that removes such states ([limits] deleted); nil: no pass since the program started.
 	Gone *int64 `json:"gone_cells,omitempty"`
 
 	Member string `json:"member,omitempty"`         // host and process of the group member that reads the partition

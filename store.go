@@ -15,7 +15,7 @@ type Checkpoint struct {
 	// Read is how far the source was read when the checkpoint was saved; zero if unknown. It is not before
 	// Standing.Position. The sink may have some of the changes in between.
 	Read    Position `json:"read,omitzero"`
-	Letters bool     `json:"letters,omitempty"` // the store knows every cell that is a dead letter in the sink
+	Letters bool     `json:"letters,omitempty"` // the store has a letter for every cell that the sink records as dead
 
 	// Shown is the time up to which the view showed all commits when the checkpoint was saved; zero: unknown. While the
 	// sink is down, a new process can tell only by Shown how old the oldest missing change is.
@@ -40,8 +40,8 @@ type Store interface {
 	Close() error
 }
 
-// Layouts stores table layouts: the columns that a table had at a log position. A layout is found by its digest. It is
-// stored before any position that names it is saved. Old layouts may be dropped.
+// Layouts stores table layouts (the columns that a table had at a log position), by digest. A layout is stored before
+// any position that names it is saved. Old layouts may be dropped.
 type Layouts interface {
 	// KeepLayouts durably keeps layouts, by digest.
 	KeepLayouts(ctx context.Context, layouts map[string]string) error
@@ -51,7 +51,7 @@ type Layouts interface {
 }
 
 // DeadLetters keeps rows that could not be decoded or written, one for each view, source and cell. Each source has its
-// own letter, because two shards may both have a row of one cell while its entity moves from one shard to the other.
+// own letter, because two shards may both have a row of a cell while the row moves from one to the other.
 type DeadLetters interface {
 	// Bury durably records dead letters. A letter replaces an older letter of the same view, source and cell.
 	Bury(ctx context.Context, letters []DeadLetter) error
@@ -67,9 +67,9 @@ type DeadLetters interface {
 	// RaiseKnown clears the cell's dead letter if it still has the number that Known returned.
 	RaiseKnown(ctx context.Context, view, source string, cell Cell, number int64) error
 
-	// List yields the dead letters of a view ("": of all views), oldest first. It holds one letter at a time, because
-	// each may take megabytes. Letters that change while List runs may be missing or included. The first error ends the
-	// list. The caller may use the store between two letters.
+	// List yields the dead letters of a view ("": of all views), oldest first, one at a time, because each may take
+	// megabytes. Letters that change meanwhile may be missing or included. The first error ends the list. The caller
+	// may use the store between two letters.
 	List(ctx context.Context, view string) iter.Seq2[DeadLetter, error]
 
 	// Drop removes the dead letters with the given ids, and returns how many it removed.

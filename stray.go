@@ -5,9 +5,9 @@ import "context"
 // Tidier is a Target that can find orphans: entries in its views' targets that came from no cell. They are older than
 // the view, or another program wrote them.
 type Tidier interface {
-	// Unclaimed lists cells that a view's target shows although the sink has no state of them, a page at a time. The
-	// entries of these cells are older than the view. The list is empty if the view's entries don't identify their
-	// cells. For a counter, Unclaimed may correct the sums and list no cells.
+	// Unclaimed lists cells that a view's target shows although the sink remembers nothing of them, a page at a time.
+	// Their entries are older than the view. The list is empty if entries don't identify their cells. For a counter,
+	// Unclaimed may correct the sums instead.
 	Unclaimed(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
 	// Strays lists orphans, a page at a time (see Target.Outdated). Each was an orphan at some moment of the call,

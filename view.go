@@ -7,7 +7,7 @@ import (
 
 // Feed says which cells a view is made from: all cells of a table, or only those of one column value.
 type Feed struct {
-	Table  string // the table's name in the configuration
+	Table  string
 	Column string // value of the column role; "": every cell of the table
 }
 
@@ -148,16 +148,15 @@ type Entry struct {
 	// int64), float64, Number, string, []byte, []any, Object.
 	Fields []any
 
-	// Row is the whole row, in an entry of a changelog view. Its body is converted already (Row.Text is nil). It must
-	// not be changed. Fields then holds only the decoded body; nil if the body is JSON text or can't be decoded.
+	// Row is the whole row, in an entry of a changelog view. It must not be changed, and Row.Text is nil. Fields then
+	// holds only the decoded body; nil if the body is JSON text or can't be decoded.
 	Row *Row
 }
 
 // Evaluator computes what a cell contributes to the views of a target.
 type Evaluator interface {
-	// Evaluate returns one Value for each view that the cell feeds. A nil row means that the cell is gone: every Value is
-	// then empty. A contribution that can't be computed has Value.Err set, and is never left out. Several goroutines may
-	// call Evaluate.
+	// Evaluate returns one Value for each view that the cell feeds. If the cell is gone (nil row), every Value is
+	// empty. A contribution that can't be computed has Value.Err set. Several goroutines may call Evaluate.
 	Evaluate(cell Cell, row *Row) []Value
 }
 
