@@ -13,13 +13,12 @@ import (
 	"replicator/server"
 )
 
-// A repair records new dead letters both in the sink and in the store. A pipeline compares the store with the sink only
-// once for each view, so it would not notice letters that are only in the sink. If a pipeline runs the view, the repair
-// makes it re-read the cells, and the pipeline records the letters. This keeps the pipeline's dead letters and its
-// other writes in order. If no process runs, the repair saves the letters itself.
+// A repair that finds dead letters saves them in the store itself only if no process runs the view. Otherwise it makes
+// the process re-read the cells and save the letters. A process compares the dead letters in the store with those in
+// the sink only once for each view, so it would not notice letters that another process has added to the sink.
 
-// Look implements server.Controller. It refuses invalid cells. In the pipeline, they would cause an error, and after an
-// error the pipeline must reopen the source and the sink for all its views.
+// Look implements server.Controller: it makes the pipeline re-read cells. It refuses invalid cells itself, because
+// after an error the pipeline would reopen the source and the sink for all its views.
 func (s *Service) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	for _, l := range s.lines.all() {
 		if l.source.Name() == source && l.Keeps(view) {
@@ -37,7 +36,6 @@ func (s *Service) Look(ctx context.Context, view, source string, cells []replica
 	return fmt.Errorf("this process does not keep view %q with source %q: %w", view, source, server.ErrUnknown)
 }
 
-// mayBeLookedAt returns an error if a cell's key can't be decoded or a cell doesn't feed the view.
 func mayBeLookedAt(view *replicator.View, cells []replicator.Cell) error {
 	for _, c := range cells {
 		if _, err := c.Key.Values(); err != nil {
@@ -50,8 +48,8 @@ func mayBeLookedAt(view *replicator.View, cells []replicator.Cell) error {
 	return nil
 }
 
-// lookAt makes the pipeline re-read cells. If the pipeline must first open the source and the sink again, lookAt waits
-// for that. If the view is paused, lookAt returns an error.
+// lookAt makes the pipeline re-read cells from the source. It waits while the pipeline opens its source and sink, and
+// returns an error if the view is paused.
 func (l line) lookAt(ctx context.Context, view string, cells []replicator.Cell) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -109,11 +107,11 @@ func (v Verification) bury(ctx context.Context, o *inspection, letters []replica
 	return err
 }
 
-// raising clears the dead letters of a source's cells.
+// raising clears the dead letters that a source's cells have in a view.
 type raising func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
-// betweenShards returns raise if the source has several shards. Otherwise it returns nil, because no other shard can
-// have dead letters.
+// betweenShards returns raise, or nil if the source has only one shard, because then no other shard has dead letters to
+// clear.
 func betweenShards(cfg *config.Config, raise raising) raising {
 	if len(cfg.Source.Shards) < 2 {
 		return nil
@@ -121,8 +119,8 @@ func betweenShards(cfg *config.Config, raise raising) raising {
 	return raise
 }
 
-// raise clears the dead letters of another shard (source) after a repair has made the view show their cells. If a
-// process runs the view, raise makes that process re-read the cells and clear the letters.
+// raise clears the dead letters that another shard of the source has for cells which a repair has just written. If a
+// process runs the view, that process re-reads the cells and clears the letters.
 func (v Verification) raise(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	err := Client(v.Config).Look(ctx, view, source, cells)
 	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) {
@@ -131,10 +129,9 @@ func (v Verification) raise(ctx context.Context, view, source string, cells []re
 	return err
 }
 
-// buryByPartition saves the dead letters of each partition. Then it makes the process that reads the partition re-read
-// the saved letters, because otherwise that process would never clear them. buryByPartition fails if a partition is
-// assigned to another process than the one at http.listen. It re-reads no cells, because the topic may lack changes
-// that the repair has read from the source.
+// buryByPartition saves dead letters in the store, and makes the process that reads their partition load them. It fails
+// if that process is not the one at http.listen. The process must not re-read the cells, because the topic may lack
+// changes that the repair has read from the source.
 func (v Verification) buryByPartition(ctx context.Context, o *inspection, letters []replicator.DeadLetter) error {
 	by := map[string][]replicator.DeadLetter{}
 	for _, l := range letters {
@@ -163,8 +160,8 @@ func buryAlone(ctx context.Context, setup Setup, letters []replicator.DeadLetter
 	return alone(ctx, setup, func(store replicator.Store) error { return store.Bury(ctx, letters) })
 }
 
-// alone changes dead letters in the store while no process has locked it. If there is no saved state, alone does
-// nothing, because the first start learns from the sink which cells are dead.
+// alone opens the store and changes dead letters in it, while no process runs. If nothing was ever saved, it does
+// nothing: the first start asks the sink which cells are dead.
 func alone(ctx context.Context, setup Setup, change func(replicator.Store) error) error {
 	r, err := readStore(ctx, setup.Config)
 	if errors.Is(err, checkpoint.ErrNoState) {

@@ -21,8 +21,8 @@ type checker interface {
 	Check(ctx context.Context, views []*replicator.View) []replicator.Finding
 }
 
-// ofColumnsAlone sets the Optional columns of tables. It uses only views whose tables have no body. With a body, a name
-// in the view may mean a property of the body and not a column.
+// ofColumnsAlone sets the tables' Optional columns, which views read only if the table has them. It uses only views
+// whose tables have no body. In other views, a name may mean a property of the body.
 func ofColumnsAlone(cfg *config.Config, tables []replicator.Table) error {
 	bodiless := slices.DeleteFunc(slices.Clone(cfg.Views), func(v *replicator.View) bool {
 		return slices.ContainsFunc(v.From, func(f replicator.Feed) bool {
@@ -198,7 +198,6 @@ func tryOutIfSound(ctx context.Context, cfg *config.Config, findings []replicato
 	return tried, nil
 }
 
-// tryViews evaluates the sampled rows for the views of a sink.
 func tryViews(ctx context.Context, tried *trial, sink replicator.Sink, views []*replicator.View) error {
 	if tried == nil {
 		return nil
@@ -218,8 +217,8 @@ func tryViews(ctx context.Context, tried *trial, sink replicator.Sink, views []*
 	return nil
 }
 
-// foresee returns failures for the views that a run would refuse because of their saved state. Either another
-// definition filled them, or the sink lost them.
+// foresee returns a failure for each view that a run would refuse, because the view's definition has changed or the
+// sink lost the view.
 func foresee(ctx context.Context, cfg *config.Config, name string, sink replicator.Sink, sources []*canal.Source,
 	saved []replicator.Checkpoint) []replicator.Finding {
 	var findings []replicator.Finding
@@ -249,7 +248,6 @@ func inOrigin(shard string) string {
 	return " with shard " + shard
 }
 
-// checkTopics checks the topics and the consumer groups of a source in Kafka.
 func (s Setup) checkTopics(ctx context.Context) (findings []replicator.Finding, err error) {
 	cluster, err := s.cluster()
 	if err != nil {

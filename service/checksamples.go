@@ -17,8 +17,8 @@ import (
 
 // fitter is a sink whose target columns or fields can reject values.
 type fitter interface {
-	// Fitter returns a function that says why a value doesn't fit the field at an index of View.Fields. That function
-	// returns nil if the value fits. Fitter returns nil if the target doesn't exist yet.
+	// Fitter returns a function that returns nil if a value fits the field with this index in View.Fields, and
+	// otherwise says why not. Fitter returns nil if the target doesn't exist yet.
 	Fitter(ctx context.Context, v *replicator.View) (func(field int, value any) error, error)
 }
 
@@ -28,8 +28,8 @@ type trial struct {
 	cfg      *config.Config
 	shard    config.Shard
 	tables   []replicator.Table
-	rows     map[string]*survey.Table // by table name: the sampled rows
-	decodes  map[string][]bool        // by table name: whether each sampled row's body can be decoded; nil: no body
+	rows     map[string]*survey.Table // sampled rows, by table name
+	decodes  map[string][]bool        // by table name: which sampled rows have a decodable body; nil: no bodies
 	findings []replicator.Finding
 }
 
@@ -68,7 +68,7 @@ func (t *trial) warn(what, fix, format string, args ...any) {
 		replicator.Finding{What: what, Level: replicator.Warn, Detail: fmt.Sprintf(format, args...), Fix: fix})
 }
 
-// bodies tries a table's codec on the sampled bodies.
+// bodies decodes the sampled bodies with the table's codec, and warns if some can't be decoded.
 func (t *trial) bodies(table *replicator.Table, rows *survey.Table) error {
 	name := t.cfg.Table(table.Name).Codec
 	c, err := codec.New(name)
@@ -103,8 +103,8 @@ func (t *trial) bodies(table *replicator.Table, rows *survey.Table) error {
 	return nil
 }
 
-// view evaluates the sampled rows for one view. It checks that rows feed the view, that they have the properties that
-// the view names, and that the values fit the target.
+// view evaluates the sampled rows for one view. It warns if no row feeds the view, if no row has a property that the
+// view names, and if a value doesn't fit the target.
 func (t *trial) view(v *replicator.View, fits func(field int, value any) error) error {
 	tried, err := t.feeds(v)
 	if err != nil || tried == 0 {
@@ -156,7 +156,7 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 	return err
 }
 
-// line returns a suffix with the line of a view's setting in the configuration file.
+// line returns " (FILE:LINE)", the place of a view's setting in the configuration; "" if the setting is not there.
 func (t *trial) line(v *replicator.View, key string) string {
 	if n := t.cfg.Line(v.Name, key); n > 0 {
 		return fmt.Sprintf(" (%s:%d)", t.cfg.File, n)
@@ -182,10 +182,8 @@ func (t *trial) otherwise(v *replicator.View, path string) string {
 	return "correct the path, unless only few rows have it"
 }
 
-// mostProperties is the maximum number of property names that are compared with a missing name.
 const mostProperties = 1000
 
-// properties returns the paths of the properties in the sampled bodies of a table.
 func (t *trial) properties(table *replicator.Table) (paths []string) {
 	c, err := codec.New(table.Codec)
 	if err != nil {

@@ -22,10 +22,11 @@ type comparisons struct {
 	log    *slog.Logger
 	verify compareView
 	views  map[compared]*comparing
-	next   map[int]time.Time // by index in lines: before this time, the line's views are not compared again
+	next   map[int]time.Time // by index in lines: time before which the line's views are not compared again
 }
 
-// compareView compares a view with its source and repairs the view. It starts where the last run stopped: at from.
+// compareView compares a view with its source and repairs the differences. It continues at from, where the previous
+// call stopped.
 type compareView func(ctx context.Context, l line, view string, from *verify.Place) (verify.Result, error)
 
 func newComparisons(lines []line, log *slog.Logger, verify compareView) *comparisons {
@@ -34,7 +35,8 @@ func newComparisons(lines []line, log *slog.Logger, verify compareView) *compari
 	}
 }
 
-// comparisons returns the loop that compares the service's views with their source, at the configured rate of rebuilds.
+// comparisons returns the loop that compares views with their source when rows have changed that the log doesn't
+// describe. It reads at most at the `rate` of [rebuild].
 func (s *Service) comparisons() *comparisons {
 	return newComparisons(s.lines.all(), s.Log,
 		func(ctx context.Context, l line, view string, from *verify.Place) (verify.Result, error) {
@@ -72,7 +74,6 @@ type comparing struct {
 	retryAt time.Time
 }
 
-// run compares the views that have a pending comparison, one at a time, until ctx is done.
 func (c *comparisons) run(ctx context.Context) {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -88,9 +89,8 @@ func (c *comparisons) run(ctx context.Context) {
 	}
 }
 
-// round compares, once, each view of a line (a pipeline) that has a pending comparison. The line then pauses its
-// comparisons for as long as the round took, so that they read the server at most half of the time. Comparisons can
-// become pending again and again if the server keeps logging statements instead of rows.
+// round compares each view of the pipeline l that has a pending comparison. Then l's comparisons pause for as long as
+// the round took, so that they read the server at most half of the time.
 func (c *comparisons) round(ctx context.Context, line int, l line) {
 	began := time.Now()
 	if began.Before(c.next[line]) {
@@ -106,7 +106,7 @@ func (c *comparisons) round(ctx context.Context, line int, l line) {
 }
 
 // of returns the progress of a view's comparison. at is the log position of the change that made the comparison
-// necessary. If the saved progress belongs to an earlier change, the comparison starts again.
+// necessary. If at is new, the comparison starts from the beginning.
 func (c *comparisons) of(view compared, at int64) *comparing {
 	one := c.views[view]
 	if one == nil {

@@ -20,9 +20,8 @@ import (
 	"replicator/pipeline"
 )
 
-// consumer reads the topics of a source in Kafka for one sink, as a member of the sink's consumer group. Each assigned
-// partition has its own pipeline, which starts at the partition's checkpoint. The pipeline is drained and saved before
-// another member gets the partition. Each sink has its own group, so a sink that is down delays no other sink.
+// consumer reads the topics of a source in Kafka for one sink, as a member of that sink's consumer group. Each assigned
+// partition has its own pipeline. The pipeline is drained and saved before another member gets the partition.
 type consumer struct {
 	*Service
 	sink   *config.Sink
@@ -33,11 +32,11 @@ type consumer struct {
 	log    *slog.Logger
 
 	mu      sync.Mutex
-	member  *kafka.Group                  // nil: this process has not joined the group
-	err     error                         // why this process has not joined the group
-	heard   time.Time                     // when the group last answered; initially when the consumer was created
-	running map[kafka.Partition]*assigned // by partition: the pipeline that this member runs
-	paused  []string                      // views that this member pauses, also in partitions that are assigned later
+	member  *kafka.Group // nil: this process has not joined the group
+	err     error        // why this process has not joined the group
+	heard   time.Time    // when the group last answered; initially when the consumer was created
+	running map[kafka.Partition]*assigned
+	paused  []string // views that this member pauses, also in partitions that are assigned later
 }
 
 // assigned is the pipeline of a partition that is assigned to this member.
@@ -46,7 +45,6 @@ type assigned struct {
 	done         chan struct{}      // closed once the pipeline has ended
 }
 
-// connect creates the cluster client if the source is in Kafka.
 func (s *Service) connect() (err error) {
 	s.cluster, err = s.Setup.cluster()
 	return err
@@ -111,7 +109,6 @@ func (c *consumer) run(ctx, stop context.Context) {
 	c.drain() // drain partitions that were assigned during the first drain
 }
 
-// drain drains all pipelines in parallel and waits for them.
 func (c *consumer) drain() {
 	c.each(func(a *assigned) { a.stop() })
 	c.each(func(a *assigned) { <-a.done })
@@ -158,7 +155,6 @@ func (c *consumer) each(do func(*assigned)) {
 	}
 }
 
-// assign starts a pipeline for each partition.
 func (c *consumer) assign(ctx context.Context, partitions []kafka.Partition) {
 	c.log.Info("partitions are assigned", "partitions", fmt.Sprint(partitions))
 	starters := pipeline.NewStarters(len(partitions))
@@ -177,8 +173,7 @@ func (c *consumer) assign(ctx context.Context, partitions []kafka.Partition) {
 	}
 }
 
-// give ends the pipelines of the given partitions in parallel and waits for them. The parameter end makes one pipeline
-// end.
+// give ends the pipelines of the given partitions: it calls end for each of them, and then waits until all have ended.
 func (c *consumer) give(partitions []kafka.Partition, end func(*assigned)) {
 	c.log.Info("giving up partitions", "partitions", fmt.Sprint(partitions))
 	if paused := c.arePaused(); len(paused) > 0 {
@@ -230,7 +225,8 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition, starters *
 	}
 }
 
-// begin creates a partition's pipeline and adds it to the lines. Views that are paused at this member start paused.
+// begin creates a partition's pipeline and adds it to the service's pipelines. Views that are paused at this member
+// start paused.
 func (c *consumer) begin(from source, store replicator.Store, ended <-chan struct{},
 	reread func(context.Context) error, starters *pipeline.Starters, log *slog.Logger) line {
 	c.mu.Lock()
@@ -241,8 +237,8 @@ func (c *consumer) begin(from source, store replicator.Store, ended <-chan struc
 	return l
 }
 
-// rereads returns a function that makes the store re-read letters that other processes saved. It returns nil if no
-// other process can save letters.
+// rereads returns a function that makes the store read its dead letters again, because other processes may have added
+// some. It returns nil if no other process can.
 func rereads(store replicator.Store) func(context.Context) error {
 	if shared, is := store.(*checkpoint.MySQL); is {
 		return shared.Reread
@@ -269,7 +265,7 @@ func (c *consumer) arePaused() []string {
 	return slices.Clone(c.paused)
 }
 
-// openPart opens one partition's part of the store.
+// openPart opens the part of the checkpoint store that belongs to a partition. Only a store in MySQL has parts.
 func (c *consumer) openPart(ctx context.Context, p kafka.Partition) (replicator.Store, error) {
 	if c.Config.Checkpoint.Store != "mysql" {
 		return borrowed{c.store}, nil
@@ -287,8 +283,8 @@ type committing struct {
 	at map[string]replicator.Position // by view: the saved position
 }
 
-// Save implements replicator.Store. The offset in the group is only for operators and their tools. If the commit fails,
-// as in a rebalance, the next save commits the offset.
+// Save saves checkpoints, and then commits the partition's lowest saved position as the group's offset. The offset is
+// only for operators and their tools, so if the commit fails, the next save repeats it.
 func (s *committing) Save(ctx context.Context, checkpoints []replicator.Checkpoint) error {
 	if err := s.Store.Save(ctx, checkpoints); err != nil {
 		return err
@@ -318,19 +314,16 @@ func (s *committing) Save(ctx context.Context, checkpoints []replicator.Checkpoi
 
 type partition struct{ *kafka.Source }
 
-// Stats implements source.
 func (p partition) Stats() canal.Stats {
 	s := p.Source.Stats()
 	return canal.Stats{Events: s.Records, Bytes: s.Bytes, Rows: s.Changes}
 }
 
-// Retention implements source. It returns Forever, because a compacted topic keeps the newest record of each cell
-// permanently.
+// Retention returns Forever, because a compacted topic keeps the newest record of each key.
 func (p partition) Retention(context.Context, replicator.Position) (time.Duration, error) {
 	return canal.Forever, nil
 }
 
-// CheckOffset implements source.
 func (p partition) CheckOffset(context.Context, string, string) error {
 	return fmt.Errorf("%w: a topic is always read from its beginning. Omit --from", canal.ErrOffset)
 }

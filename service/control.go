@@ -38,7 +38,7 @@ func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return append(all, s.elsewhere(ctx, all)...), nil
 }
 
-// placed sets the Position of each view that has no running reader to the position where that view stopped.
+// placed sets Position for views that no pipeline reads now, to the position where the view stopped.
 func (s *Service) placed(ctx context.Context, views []replicator.ViewStatus) error {
 	var saved []replicator.Checkpoint
 	for i := range views {
@@ -63,9 +63,8 @@ func (s *Service) placed(ctx context.Context, views []replicator.ViewStatus) err
 	return nil
 }
 
-// Wait implements server.Controller. If the source has shards, the fence belongs to one of them. Wait doesn't wait for
-// the other shards, because they don't know its files or GTIDs. Wait also waits for a view's pending comparison with
-// the source.
+// Wait implements server.Controller. It waits only for pipelines of the fence's source, because a log position means
+// nothing to other servers. It also waits for pending comparisons of the views with the source.
 func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) error {
 	if err := KnowsSource(s.Config, fence.Source); err != nil {
 		return fmt.Errorf("%w: %w", server.ErrInvalid, err)
@@ -88,7 +87,7 @@ func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) 
 		if err == nil {
 			err = l.compared(ctx, wanted)
 		}
-		if errors.Is(err, canal.ErrFence) { // the fence is invalid, so every pipeline returns this error
+		if errors.Is(err, canal.ErrFence) { // the text is no valid position, so every pipeline returns this error
 			return fmt.Errorf("%w: %w", server.ErrInvalid, err)
 		}
 		errs = append(errs, err)
@@ -96,7 +95,7 @@ func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) 
 	return errors.Join(errs...)
 }
 
-// notHere returns an error that explains why this process can't retry a view's dead letters of a source.
+// notHere returns an error that says why no pipeline of this process can retry the view's dead letters of this source.
 func (s *Service) notHere(view, source string) error {
 	if s.cluster != nil && slices.ContainsFunc(s.Config.Views, func(v *replicator.View) bool { return v.Name == view }) {
 		return fmt.Errorf("view %s: another member keeps partition %s. Retry its dead letters at that member; "+
@@ -161,8 +160,8 @@ func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, lef
 	return tried, left, err
 }
 
-// renew makes the pipeline reopen the source and the sink for the views. If that takes too long, it returns an error of
-// one of the views.
+// renew makes the pipeline reopen the source and the sink for the views. If that takes too long, it returns the error
+// that one of the views reports.
 func (s *Service) renew(ctx context.Context, l line, views []string) error {
 	patient, cancel := context.WithTimeout(ctx, rebuildPatience)
 	defer cancel()
@@ -221,13 +220,12 @@ func (s *Service) rebuild(ctx context.Context, views []string, how server.Rebuil
 	return nil
 }
 
-// keeps returns those of the given views that the pipeline writes.
 func (l line) keeps(views []string) []string {
 	return slices.DeleteFunc(slices.Clone(views), func(name string) bool { return !l.Keeps(name) })
 }
 
-// checkFrom returns an error that wraps server.ErrInvalid if the starting offset is invalid for a table that feeds the
-// views.
+// checkFrom returns an error that wraps server.ErrInvalid if from is not a valid starting offset for the tables that
+// feed the views.
 func (s *Service) checkFrom(ctx context.Context, views []string, from string) error {
 	if from == "" {
 		return nil
@@ -264,7 +262,6 @@ func (s *Service) Resume(ctx context.Context, view string) error {
 	return s.each(view, func(e engine) error { return e.Resume(ctx, view) })
 }
 
-// each calls do with every pipeline that writes the view.
 func (s *Service) each(view string, do func(engine) error) error {
 	if s.Config.View(view) == nil {
 		return fmt.Errorf("view %q: %w in this configuration", view, server.ErrUnknown)

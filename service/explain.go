@@ -21,24 +21,24 @@ type Explanation struct {
 	Table     string            `json:"table"`
 	Key       string            `json:"key"`
 	Column    string            `json:"column"`
-	Amount    json.RawMessage   `json:"amount,omitempty"` // the cell's amount in the sink's sum
+	Amount    json.RawMessage   `json:"amount,omitempty"` // what the cell adds to the sum
 	Exists    bool              `json:"exists"`
-	Version   *int64            `json:"version"`           // the version of the newest row in the source
-	Row       json.RawMessage   `json:"row,omitempty"`     // the newest row: its decoded body, or its columns
-	Joins     []ExplainedJoin   `json:"joins,omitempty"`   // the joined rows
+	Version   *int64            `json:"version"`       // the version of the newest row in the source
+	Row       json.RawMessage   `json:"row,omitempty"` // the newest row: its decoded body, or its columns
+	Joins     []ExplainedJoin   `json:"joins,omitempty"`
 	Expected  []json.RawMessage `json:"expected"`          // the entries that the view should have
 	Refused   []json.RawMessage `json:"refused,omitempty"` // the entries that are missing because of a dead letter
 	Problem   string            `json:"problem,omitempty"`
-	Holds     string            `json:"holds"`            // AsExpected, Unknown or a DifferenceKind
+	Holds     string            `json:"holds"`            // is the view right? AsExpected, Unknown or a DifferenceKind
 	Held      []json.RawMessage `json:"held,omitempty"`   // the entries that the view has instead
-	Shards    []string          `json:"shards,omitempty"` // the sink's shards that differ, if it has several
+	Shards    []string          `json:"shards,omitempty"` // shards of the sink where entries differ, if it has shards
 	Applied   *int64            `json:"applied_version"`
 	AppliedAt string            `json:"applied_position,omitempty"`
 	Why       string            `json:"why"`
 	Letters   []server.Letter   `json:"dead_letters,omitempty"`
 
 	placed bool   // the table has no version column, so Version is the log position at which the row was read
-	spelt  string // the key variant in the newest row, if that variant differs from Key
+	spelt  string // the key in the newest row, if it is another variant than Key, such as 1.50 for 1.5
 
 	expires   bool // the view's settings make entries expire some time after the last change
 	ofAnother bool // the reported difference is only in another cell of the same key
@@ -76,15 +76,15 @@ func Explain(ctx context.Context, setup Setup, view *replicator.View, key string
 	return all, unopened
 }
 
-// complete adds the configuration file to the commands that the explanations recommend.
+// complete adds "-c FILE" to the `replicator` commands in the explanations, so that they can be run as shown.
 func (s Setup) complete(all []Explanation) {
 	for i := range all {
 		all[i].Why = remedy.File(s.Config.Path).In(all[i].Why)
 	}
 }
 
-// ofShards returns the explanations of the shards that have data of the entity. If no shard has data, it returns all
-// explanations. If two shards have rows of the entity, ofShards says so in Why, because the view can't match both.
+// ofShards omits explanations from shards that have no data of the entity, unless that is true of all shards. If
+// several shards have rows of the entity, Why says so, because the view can show only one of them.
 func ofShards(all []Explanation) []Explanation {
 	known, having := map[string]bool{}, map[string]bool{}
 	for _, e := range all {
@@ -112,7 +112,7 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 	letters map[replicator.Cell][]server.Letter) (all []Explanation, err error) {
 	o, err := in.inspect(ctx, shard, view)
 	unopened := errUnopened{}
-	if errors.As(err, &unopened) { // explain at least what the source has
+	if errors.As(err, &unopened) {
 		o, err = in.inspectSource(ctx, shard, view)
 	}
 	if err != nil {
@@ -202,8 +202,8 @@ func expires(v *replicator.View) bool {
 	return is && own.Expires()
 }
 
-// cellsOf returns the cells that feed a view under a key. The result includes all variants of the key. If a feed (an
-// element of View.From) names only a table, the result includes the cells of every value of the table's `column` role.
+// cellsOf returns the cells that feed the view under a key: for each value of the table's `column` role that the feed
+// includes, and for each variant of the key, such as 1.50 for 1.5.
 func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 	text string) (cells []replicator.Cell, err error) {
 	var refused []error
@@ -211,7 +211,7 @@ func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 		key, err := parseKey(ctx, o, f.Table, text)
 		if invalid := (InvalidError{}); errors.As(err, &invalid) { // the key may still fit another table
 			if !slices.ContainsFunc(refused, func(other error) bool { return other.Error() == err.Error() }) {
-				refused = append(refused, err) // returned at the end if the key fits no table
+				refused = append(refused, err)
 			}
 			continue
 		}
@@ -245,7 +245,6 @@ func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 	return cells, nil
 }
 
-// expect sets the entries that the view should have.
 func (e *Explanation) expect(readable bodies, view *replicator.View, op replicator.Op) {
 	e.Expected = []json.RawMessage{}
 	for _, value := range op.Values {
@@ -264,7 +263,6 @@ func (b bodies) entries(view *replicator.View, entries []replicator.Entry) []jso
 	return shown
 }
 
-// reason sets Why, a sentence that explains the result.
 func (e *Explanation) reason() {
 	switch {
 	case e.Holds == string(replicator.Dead): // a dead cell should have no entries in the view

@@ -12,9 +12,9 @@ import (
 type ExplainedJoin struct {
 	Join      string      `json:"join"`
 	Condition string      `json:"condition"`       // such as "customers.id = orders.customer_id = 7"
-	Where     string      `json:"where,omitempty"` // the join's filter for found rows
-	Found     int         `json:"found"`           // the number of rows found; counting stops above MaxJoined
-	Rows      []JoinedRow `json:"rows"`            // the first rows found
+	Where     string      `json:"where,omitempty"` // filter that found rows must pass
+	Found     int         `json:"found"`           // the number of rows found; counting stops above MaxJoined (10,000)
+	Rows      []JoinedRow `json:"rows"`            // the first rows found, at most shownJoined
 }
 
 type JoinedRow struct {
@@ -28,7 +28,6 @@ type JoinedRow struct {
 // shownJoined is the maximum number of rows of a join in an explanation.
 const shownJoined = 50
 
-// joins returns the rows that each of the view's joins finds for a row.
 func (o *inspection) joins(view *replicator.View, row *replicator.Row, readable bodies) []ExplainedJoin {
 	lookups, names := view.Lookups()
 	var all []ExplainedJoin
@@ -46,7 +45,8 @@ func (o *inspection) joins(view *replicator.View, row *replicator.Row, readable 
 	return all
 }
 
-// condition returns the condition by which a lookup finds rows, with its values.
+// condition returns the condition by which a join finds rows, with the row's values, such as "customers.id =
+// orders.customer_id = 7".
 func (o *inspection) condition(row *replicator.Row, l *replicator.Lookup, lookups []replicator.Lookup,
 	names []string) string {
 	var parts []string
@@ -73,7 +73,7 @@ func (o *inspection) condition(row *replicator.Row, l *replicator.Lookup, lookup
 	return strings.Join(parts, " and ")
 }
 
-// columnOf returns a row's value of a column. The column may be a column of the key.
+// columnOf returns the row's value of a column, which may also be a key column.
 func (o *inspection) columnOf(row *replicator.Row, name string) any {
 	is := func(other string) bool { return strings.EqualFold(name, other) }
 	if i := slices.IndexFunc(row.Names, is); i >= 0 {

@@ -2,10 +2,10 @@ package service
 
 // The values of PlannedView.RateFrom, which say where the rate of a planned fill comes from.
 const (
-	RateAsked   = "asked"   // the --rate option
-	RateLimit   = "limit"   // the `rate` of [rebuild]
-	RateFill    = "fill"    // the measured rate of a fill into the same sink that is running now
-	RateAssumed = "assumed" // the constant assumedRate
+	RateAsked   = "asked" // the --rate option
+	RateLimit   = "limit" // the `rate` of [rebuild]
+	RateFill    = "fill"  // the measured rate of a fill into the same sink that is running now
+	RateAssumed = "assumed"
 )
 
 // assumedRate is the assumed rate of a fill, in rows a second, if no fill was measured. Every sink that runs on the

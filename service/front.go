@@ -11,8 +11,7 @@ import (
 )
 
 // Front passes HTTP requests to the service of the current configuration. Requests wait while there is no service. If a
-// change of the configuration interrupts a request, Front repeats it with the next service. So a client can wait for a
-// fence during a reload.
+// reload interrupts a request, Front repeats the request with the next service.
 type Front struct {
 	mu    sync.Mutex
 	now   *generation   // the current service; nil: there is no service now
@@ -32,7 +31,7 @@ type generation struct {
 	service answerer
 	ending  context.Context
 	end     context.CancelFunc
-	asking  sync.WaitGroup // call Add only while the Front is locked and its now is this generation
+	asking  sync.WaitGroup // counts requests; call Add only while holding Front.mu and if Front.now is this generation
 }
 
 var _ answerer = (*Front)(nil)
@@ -90,7 +89,6 @@ func (g *generation) ask(ctx context.Context, ask func(ctx context.Context, s an
 	return ask(ctx, g.service)
 }
 
-// answerOf calls ask with the current service and returns its answer.
 func answerOf[T any](ctx context.Context, f *Front, ask func(context.Context, answerer) (T, error)) (
 	answer T, err error,
 ) {
@@ -171,9 +169,9 @@ func (f *Front) Letter(ctx context.Context, id string) (replicator.DeadLetter, e
 	})
 }
 
-// SourceStats returns the stats of the current service's sources. Without a service, it returns none.
+// SourceStats returns the stats of the current service's sources; nil if there is no service.
 func (f *Front) SourceStats(ctx context.Context) (all []server.SourceStats) {
-	_ = f.with(ctx, func(ctx context.Context, s answerer) error { // without a service there are no stats
+	_ = f.with(ctx, func(ctx context.Context, s answerer) error { // an error means that there is no service
 		all = s.SourceStats(ctx)
 		return nil
 	})

@@ -9,14 +9,13 @@ import (
 	"replicator"
 )
 
-// gone remembers, for pipelines that have ended, the time up to which their views were complete. A view's lag counts
-// from that time until another pipeline continues with the source. The mutex guards the map.
+// gone remembers up to which time views were complete when their pipelines ended. A view's lag counts from that time
+// until another pipeline reads the source. mu guards the map.
 type gone struct {
 	mu    sync.Mutex
 	shown map[string]map[string]time.Time // by source and view: the time up to which the view was complete
 }
 
-// newGone returns a gone that has the times from the previous configuration's pipelines.
 func newGone(before map[string]handedOn) *gone {
 	g := &gone{shown: map[string]map[string]time.Time{}}
 	for source, of := range before {
@@ -34,7 +33,7 @@ func (g *gone) remember(source string, shown map[string]time.Time) {
 	maps.Copy(g.shown[source], shown)
 }
 
-// forget removes the times of a source's views. The caller knows that another pipeline continues with the source.
+// forget removes the remembered times of a source's views, because another pipeline reads the source now.
 func (g *gone) forget(source string, views []*replicator.View) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -55,7 +54,7 @@ func (g *gone) of(source string) map[string]time.Time {
 	return maps.Clone(g.shown[source])
 }
 
-// lag returns a view's lag for one source, in seconds; nil if no time is remembered.
+// lag returns how many seconds a view lags behind a source that no pipeline reads any more; nil if that is unknown.
 func (g *gone) lag(source, view string) *float64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,7 +66,7 @@ func (g *gone) lag(source, view string) *float64 {
 	return &seconds
 }
 
-// lags returns a view's lags for all remembered sources.
+// lags returns how many seconds the view lags behind each source that no pipeline reads any more.
 func (g *gone) lags(view string) (all []float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -19,17 +19,16 @@ import (
 	"replicator/server"
 )
 
-// waitInGroups returns once views include a fence, no matter to which group members the partitions are assigned. The
-// fence is an offset in one partition, or a log position of one origin. An origin is a server (or a shard) whose cells
-// a topic has. Topics can have different origins. waitInGroups doesn't wait for topics of other origins, because these
-// origins don't know the fence's files or GTIDs.
+// waitInGroups returns once the views have reached a log position, whichever members of the groups read the partitions.
+// The fence is an offset in one partition, or a binlog position of one server. For the latter, it waits only for topics
+// with cells of that server.
 func (s *Service) waitInGroups(ctx context.Context, at server.Fence, views []string) error {
 	if kafka.IsPlace(at.At) {
 		return s.eachGroup(ctx, views, func(p kafka.Partition) string {
 			if strings.HasPrefix(at.At, p.String()+":") {
 				return at.At
 			}
-			return "" // the fence is an offset in another partition
+			return "" // nothing to wait for: the offset is in another partition
 		})
 	}
 	fences, err := s.fences(ctx, at)
@@ -39,8 +38,8 @@ func (s *Service) waitInGroups(ctx context.Context, at server.Fence, views []str
 	return s.eachGroup(ctx, views, func(p kafka.Partition) string { return fences[p.Topic] })
 }
 
-// fences returns, by topic, the fence that corresponds to a position of an origin (see waitInGroups). Topics of other
-// origins have none. It waits until the origin of every topic is known.
+// fences converts a log position of one server or shard (at.Source) into what to wait for in each topic. Topics with
+// cells of other servers get nothing to wait for. fences retries until it knows from which server each topic comes.
 func (s *Service) fences(ctx context.Context, at server.Fence) (map[string]string, error) {
 	for {
 		fences, others, err := map[string]string{}, map[string]bool{}, error(nil)
@@ -84,7 +83,7 @@ func (s *Service) catchUpInGroups(ctx context.Context, views []string) error {
 		case replicator.IsFatal(err):
 			return err
 		default:
-			_ = pause.For(ctx, time.Second) // the loop checks ctx next
+			_ = pause.For(ctx, time.Second) // if ctx is done, the next round returns
 		}
 	}
 	err := s.eachGroup(ctx, views, func(p kafka.Partition) string { return topics[p] })
@@ -94,8 +93,8 @@ func (s *Service) catchUpInGroups(ctx context.Context, views []string) error {
 	return err
 }
 
-// eachGroup waits until the views of every sink include the fence in all partitions. It asks all groups at the same
-// time. So even if one group uses the whole timeout, the error shows the progress of the other groups.
+// eachGroup waits until the views of every sink have reached the log position that fence returns for each partition. It
+// waits for all consumer groups in parallel, so that the error after a timeout shows the progress of every group.
 func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafka.Partition) string) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -113,7 +112,7 @@ func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafk
 		}
 		waits.Go(func() {
 			if errs[i] = c.wait(ctx, wanted, fence); errors.Is(errs[i], canal.ErrFence) {
-				end() // the fence is invalid for the other groups, too
+				end() // the position to wait for is invalid for the other groups, too
 			}
 		})
 	}
@@ -124,8 +123,8 @@ func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafk
 	return errors.Join(errs...)
 }
 
-// wait waits until the sink's views include the fence in all partitions. For partitions that are assigned to this
-// member, it asks the pipelines. For the other partitions, it reads the sink's marks.
+// wait waits until the sink's views have reached the fence's position in all partitions. For partitions of this member,
+// it asks the pipelines. For the others, it reads the marks (the checkpoints that the sink keeps).
 func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Partition) string) error {
 	included := map[kafka.Partition]bool{}
 	for {
@@ -174,13 +173,13 @@ func (c *consumer) refresh() {
 	}
 }
 
-// includes reports whether views include a fence in one partition. unread is the error if the sink can't be read; the
-// caller then tries again.
+// includes reports whether the views have reached fence, a log position in partition p. unread is an error of reading
+// the sink, after which the caller tries again.
 func (c *consumer) includes(ctx context.Context, p kafka.Partition, views []string, fence string) (
 	included bool, unread, err error,
 ) {
 	if fence == "" {
-		return true, nil, nil // the partition is new, or the fence is not for this partition
+		return true, nil, nil // nothing to wait for: the partition is new, or the position is not for this partition
 	}
 	for _, l := range c.lines.all() {
 		if l.sink != c.sink.Name || l.source.Name() != p.String() {
@@ -205,8 +204,8 @@ func (c *consumer) includes(ctx context.Context, p kafka.Partition, views []stri
 	return c.holds(ctx, p, views, fence)
 }
 
-// holds reports whether the sink's marks show that views include a fence in a partition. Only the marks tell this
-// process what other members have applied.
+// holds reports whether the views have reached the position fence in a partition, according to the marks (the
+// checkpoints that the sink keeps). Only the marks tell what other members of the group have applied.
 func (c *consumer) holds(ctx context.Context, p kafka.Partition, views []string, fence string) (
 	holds bool, unread, err error,
 ) {
@@ -231,13 +230,12 @@ func (c *consumer) holds(ctx context.Context, p kafka.Partition, views []string,
 	return true, nil, nil
 }
 
-// askTime is the timeout for the groups' reports. Brokers that are down may never answer, and the status must not wait
-// for them.
+// askTime is how long the status waits for the brokers to report on consumer groups. Brokers that are down may never
+// answer.
 const askTime = 2 * time.Second
 
-// elsewhere returns the status of the views in the partitions that are not assigned to this member. own has the status
-// of the views in this member's partitions. elsewhere sets Member and Behind in own. It asks all groups at the same
-// time.
+// elsewhere returns the status of the views in partitions that this member doesn't read. own has the status of the
+// views in this member's partitions, and elsewhere sets Member and Behind there.
 func (s *Service) elsewhere(ctx context.Context, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -258,7 +256,8 @@ func (s *Service) elsewhere(ctx context.Context, own []replicator.ViewStatus) (o
 	return others
 }
 
-// ask returns the group's status. It returns an error if this process has not joined the group.
+// ask asks the brokers for the status of the consumer group. It returns an error if this process has not joined the
+// group.
 func (c *consumer) ask(ctx context.Context) (kafka.GroupStatus, error) {
 	c.mu.Lock()
 	err := c.err
@@ -279,9 +278,8 @@ func (c *consumer) ask(ctx context.Context) (kafka.GroupStatus, error) {
 	return status, err
 }
 
-// unknown returns a row for each view of a group that can't report its partitions. The row's lag is the view's highest
-// lag that this process knows. If it knows none, the lag is the time since the group last answered. During an outage of
-// the brokers the group removes this process, but the lag must keep growing.
+// unknown returns the status of each view of a group that can't report its partitions. The lag is the highest that this
+// process knows, or else the time since the group last answered. So the lag keeps growing while the brokers are down.
 func (c *consumer) unknown(err error, own []replicator.ViewStatus) (rows []replicator.ViewStatus) {
 	for _, v := range c.views {
 		row := replicator.ViewStatus{View: v.Name, Sink: v.Sink, Kind: v.Kind,
@@ -311,8 +309,8 @@ func (c *consumer) silent() time.Duration {
 	return time.Since(c.heard)
 }
 
-// rows returns the status of the views in a partition that is not assigned to this member. own has the status of the
-// views in this member's partitions. If own has the partition p, rows only sets Member and Behind there.
+// rows returns the status of the views in partition p if this member doesn't read it. If this member does, own has the
+// status, and rows only sets Member and Behind there.
 func (c *consumer) rows(p kafka.Progress, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	behind := p.Lag()
 	for _, v := range c.views {

@@ -19,14 +19,14 @@ import (
 	"replicator/verify"
 )
 
-// inspector opens views for inspection, one after the other. It opens each source and each sink only once. If a view
-// can't be opened, the other views still can.
+// inspector opens views for inspection and repair. It opens each source and each sink only once, also for several
+// views.
 type inspector struct {
 	Setup
-	sources map[string]*canal.Source   // by shard: the opened source
-	sinks   map[string]replicator.Sink // by sink: the opened sink
-	lent    map[string]replicator.Sink // by sink: a sink that a running pipeline has opened and will close
-	cluster *kafka.Cluster             // nil until a view is opened whose source is in Kafka
+	sources map[string]*canal.Source
+	sinks   map[string]replicator.Sink
+	lent    map[string]replicator.Sink // sinks, by name, that a running pipeline has opened and will close
+	cluster *kafka.Cluster             // nil until a view with a source in Kafka is opened
 }
 
 func (s Setup) inspector() *inspector {
@@ -58,7 +58,7 @@ func (in *inspector) sink(name string) (replicator.Sink, error) {
 	return in.sinks[name], nil
 }
 
-// close closes the sources and the sinks. Close every inspection first.
+// close closes the sources and sinks that the inspector opened. Close all inspections first, because they use them.
 func (in *inspector) close() error {
 	var errs []error
 	for _, s := range in.sources {
@@ -73,24 +73,24 @@ func (in *inspector) close() error {
 	return errors.Join(errs...)
 }
 
-// inspection is one view that is opened in the source and in its sink. For a repair that also writes the view's
-// siblings (see inspector.siblings), the siblings are open, too.
+// inspection is one view that is opened in its source and its sink. For a repair, other views of the sink that are
+// repaired with it are open, too.
 type inspection struct {
 	view       *replicator.View
-	views      []*replicator.View // the view and its siblings
+	views      []*replicator.View // the view and, for a repair, other views of its sink that are repaired with it
 	tables     []replicator.Table
 	source     *canal.Source
 	reader     replicator.Reader
 	target     replicator.Target
-	partitions *partitioned // the targets behind target if the source is in Kafka; else nil
+	partitions *partitioned // the partitions that target combines; nil if the source is not in Kafka
 	evaluator  replicator.Evaluator
-	known      []replicator.Position // positions in the source's binlog, from the view's marks
+	known      []replicator.Position // binlog positions of the view, from the checkpoints that the sink keeps
 }
 
-// has reports whether a dead letter with this source belongs to the inspection's shard or topic.
+// has reports whether a dead letter of this source belongs to the shard or topic that the inspection reads.
 func (o *inspection) has(source string) bool { return o.partitions != nil || source == o.source.Name() }
 
-// own returns the dead letters that belong to this inspection.
+// own returns the dead letters that come from the shard or topic that this inspection reads.
 func (o *inspection) own(letters []server.Letter) (own []server.Letter) {
 	for _, l := range letters {
 		if o.has(l.Source) {
@@ -100,7 +100,8 @@ func (o *inspection) own(letters []server.Letter) (own []server.Letter) {
 	return own
 }
 
-// inspect opens a view without touching its progress. If the sink can't be opened, the error is an errUnopened.
+// inspect opens a view in its source and its sink, and doesn't change the view's saved position. If the sink can't be
+// opened, the error is an errUnopened.
 func (in *inspector) inspect(
 	ctx context.Context, shard config.Shard, view *replicator.View, siblings ...*replicator.View,
 ) (*inspection, error) {
@@ -118,13 +119,13 @@ func (in *inspector) inspect(
 		return o, o.read(ctx, shard)
 	case replicator.IsOfSource(err):
 		return nil, reaching(sourceNamed(shard.Name), err)
-	case errors.Is(err, verify.ErrUnverifiable): // err already names the view
+	case errors.Is(err, verify.ErrUnverifiable): // add no view name: err already has it
 		return nil, errUnopened{err}
 	}
 	return nil, errUnopened{reaching("view "+view.Name+": sink "+view.Sink, err)}
 }
 
-// errUnopened is the reason why a view can't be opened in its sink.
+// errUnopened wraps the reason why a view can't be opened in its sink.
 type errUnopened struct{ error }
 
 func (e errUnopened) Unwrap() error { return e.error }
@@ -139,7 +140,8 @@ func (in *inspector) inspectSource(ctx context.Context, shard config.Shard,
 	return o, o.read(ctx, shard)
 }
 
-// prepare returns the inspection of a view and its siblings. The inspection's reader and target are not open yet.
+// prepare returns an inspection of views[0] whose reader and target are not open yet. The other views are repaired with
+// it.
 func (in *inspector) prepare(shard config.Shard, views []*replicator.View) (*inspection, error) {
 	o := &inspection{view: views[0], views: views}
 	var err error
@@ -153,8 +155,8 @@ func (in *inspector) prepare(shard config.Shard, views []*replicator.View) (*ins
 	return o, err
 }
 
-// read opens the source at the current end of its log. If the log is another one than that of the known positions (the
-// source moved to another server, or was reset), the end's position is higher than all of them.
+// read opens the source at the current end of its log. If the source has begun another log since the positions in
+// o.known, the end's position is higher than all of them.
 func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 	at, err := o.source.Latest(ctx, o.known)
 	if err == nil {
@@ -163,10 +165,8 @@ func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 	return reaching(sourceNamed(shard.Name), err)
 }
 
-// mayRepair returns an error if a repair would write in an epoch that differs from the epoch of the view's marks. (A
-// source gets a new epoch when it moves to another server or begins a new log; see replicator.EpochOf.) The sink would
-// then treat all later changes as stale. A replica of the source has a different epoch. So has the new source after a
-// failover, until the pipeline follows it.
+// mayRepair returns an error if a repair would write log positions of another epoch than the view's. The sink would
+// then treat all later changes as stale. A source gets a new epoch when it moves to another server or begins a new log.
 func (o *inspection) mayRepair() error {
 	if len(o.known) == 0 {
 		return fmt.Errorf("can't repair view %s, because it was never filled. `replicator run` fills it", o.view.Name)
@@ -200,15 +200,15 @@ func reaching(server string, err error) error {
 	return fmt.Errorf("%s: %w", server, err)
 }
 
-// unreached reports whether an error means that a server could not be reached, so that its answer is unknown. If the
-// server is down, a proxy in front of it may accept the connection and then close it.
+// unreached reports whether an error means that a server could not be reached. The driver's errors count, because a
+// proxy in front of a dead server may accept the connection and then close it.
 func unreached(err error) bool {
 	var network *net.OpError
 	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
 
-// open opens the views in their sink. It also records up to which positions of the source's log the view was applied,
-// because a repair must not use an earlier position.
+// open opens the views in their sink. It also adds the log positions up to which the view was applied to o.known,
+// because a repair must not read at an earlier position.
 func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink) error {
 	if in.Config.Source.Kafka != nil {
 		return o.openTopic(ctx, in, shard, sink, o.views)
@@ -224,8 +224,8 @@ func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard
 	return nil
 }
 
-// know adds the positions of the view's marks to known. If the source is in Kafka, origin converts an offset to the
-// position in the log of the database that the topic's publisher reads.
+// know adds the view's positions in marks (the checkpoints that the sink keeps) to o.known. origin turns a position in
+// a Kafka topic into one in the binlog that the topic's publisher reads.
 func (o *inspection) know(marks []replicator.Mark, origin func(replicator.Position) replicator.Position) {
 	for _, m := range marks {
 		if p := origin(m.Position); m.View == o.view.Name && !p.IsZero() {
@@ -234,8 +234,8 @@ func (o *inspection) know(marks []replicator.Mark, origin func(replicator.Positi
 	}
 }
 
-// look opens views in a sink, for one source. It opens them read-only if the sink can. It returns the first view, with
-// the fingerprint for that source, and the target.
+// look opens views in a sink, for one source, and read-only if the sink can do that. It returns a copy of the first
+// view, with its fingerprint for that source, and the target.
 func look(ctx context.Context, source replicator.Source, sink replicator.Sink, views []*replicator.View,
 	marks []replicator.Mark) (*replicator.View, replicator.Target, error) {
 	views, err := asMarked(ctx, source, views, marks)
@@ -255,8 +255,8 @@ func look(ctx context.Context, source replicator.Source, sink replicator.Sink, v
 	return views[0], target, err
 }
 
-// asMarked returns copies of the views with their fingerprints for the source's tables. If the sink has a mark with an
-// equivalent fingerprint, the copy has the mark's fingerprint.
+// asMarked returns copies of the views with their fingerprints for the source's tables. If the sink has a view with an
+// equivalent fingerprint, the copy gets the sink's.
 func asMarked(ctx context.Context, source replicator.Source, views []*replicator.View,
 	marks []replicator.Mark) ([]*replicator.View, error) {
 	own := clones(views)
@@ -275,10 +275,8 @@ func asMarked(ctx context.Context, source replicator.Source, views []*replicator
 	return own, nil
 }
 
-// mayLookAt returns an error for a view that would change if the sink opened it. A sink starts a view from nothing if
-// its definition changed. It does the same if it has no mark of a counter, or if one of its shards has no mark of the
-// view. If a document index was deleted, a sink would create an empty index. Readers would then find nothing instead of
-// an error.
+// mayLookAt returns an error if opening the view would change it. A sink empties a view whose definition has changed.
+// It may also empty or create a view of which it has no mark (the checkpoint that the sink keeps).
 func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
 	i := slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == v.Name })
 	switch {

@@ -103,7 +103,7 @@ func typeAndSize(typ string) (kind string, size int) {
 }
 
 func integerKey(kind string, unsigned bool, text string) (any, error) {
-	bits := map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32}[kind] // 0 for bigint: 64 bits
+	bits := map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32}[kind] // 0 means 64 bits
 	if n, err := strconv.ParseInt(text, 10, cmp.Or(bits, 64)); err == nil && !(unsigned && n < 0) {
 		return n, nil
 	} else if !unsigned && kind != "bit" && errors.Is(err, strconv.ErrRange) {

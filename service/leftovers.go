@@ -15,8 +15,8 @@ type Left struct {
 	replicator.Leftover
 }
 
-// Leftovers returns what the named views left in the sinks. The configuration may no longer contain the views. If the
-// configuration, the store and the sinks don't know a view, Leftovers returns an InvalidError.
+// Leftovers returns what the named views left in the sinks, also for views that were removed from the configuration. A
+// name that the configuration, the store and the sinks don't know is an InvalidError.
 func (p *Positions) Leftovers(ctx context.Context) (left []Left, err error) {
 	known := map[string]bool{}
 	for _, v := range p.Config.Views {

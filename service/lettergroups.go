@@ -14,10 +14,9 @@ import (
 	"replicator/server"
 )
 
-// mostGroups is the maximum number of separate groups of dead letters.
+// mostGroups is the maximum number of groups of dead letters. Letters of further groups are counted together.
 const mostGroups = 1000
 
-// mostKeys is the maximum number of keys that a group lists.
 const mostKeys = 3
 
 // differing matches the parts of a reason that differ between dead letters of one kind: numbers and quoted values.

@@ -12,7 +12,7 @@ import (
 	"replicator/server"
 )
 
-// Missing returns an error if an id has no dead letter. The error wraps server.ErrUnknown.
+// Missing returns an error if one of the dead letter ids was not found. The error wraps server.ErrUnknown.
 func Missing(ids []string, found map[string]bool) error {
 	for _, id := range ids {
 		if !found[id] {
@@ -66,7 +66,7 @@ func selected(ctx context.Context, store replicator.DeadLetters, which server.Se
 	return Missing(which.IDs, found)
 }
 
-// Drop drops dead letters. If a process runs, Drop asks it to drop them.
+// Drop removes dead letters from the store. If a process runs, that process does it.
 func Drop(ctx context.Context, cfg *config.Config, which server.Selection) (int, error) {
 	n, err := Client(cfg).Drop(ctx, which)
 	if !errors.Is(err, server.ErrNotRunning) {
@@ -109,7 +109,7 @@ func Retry(ctx context.Context, setup Setup, which server.Selection) (tried, lef
 	return tried, left, errors.Join(err, <-done, s.Close())
 }
 
-// viewsOfLetters returns the configured views that have some of the selected letters.
+// viewsOfLetters returns the configured views that may have selected dead letters. It doesn't check which.Group.
 func viewsOfLetters(ctx context.Context, cfg *config.Config, which server.Selection) (views []string, err error) {
 	err = EachLetter(ctx, cfg, which.View, func(l replicator.DeadLetter) error {
 		wanted := len(which.IDs) == 0 || slices.Contains(which.IDs, l.ID)
@@ -121,8 +121,6 @@ func viewsOfLetters(ctx context.Context, cfg *config.Config, which server.Select
 	return views, err
 }
 
-// catchUpOrSay returns once the views have caught up. If the views have errors for some time, it returns an error that
-// explains why.
 func (s *Service) catchUpOrSay(ctx context.Context, views []string) error {
 	return doOrSay(ctx, views, s.Status, func(ctx context.Context) error { return s.CatchUp(ctx, views...) })
 }

@@ -15,16 +15,16 @@ import (
 	"replicator/server"
 )
 
-// Listing describes the part of a view that belongs to one value of an index, or to one group of a counter or ranking.
-// It has the number of cells that contribute to this part.
+// Listing describes the part of a view that belongs to one value of an index, or to one group of a counter or ranking,
+// and how many cells contribute to that part.
 type Listing struct {
 	View    string          `json:"view"`
 	Place   string          `json:"place"`
-	Shown   string          `json:"shown,omitempty"`   // the sum that the view shows, or the entity of a unique value
-	Sum     json.RawMessage `json:"sum,omitempty"`     // the sum of the amounts of all contributing cells
-	Cells   int             `json:"cells"`             // the number of contributing cells
+	Shown   string          `json:"shown,omitempty"` // the view's sum, or the entity that a unique index has for the value
+	Sum     json.RawMessage `json:"sum,omitempty"`   // the sum of the amounts of all contributing cells
+	Cells   int             `json:"cells"`
 	Orphans []string        `json:"orphans,omitempty"` // entries of the value or group that came from no cell
-	Why     string          `json:"why,omitempty"`     // what is wrong, apart from errors of single cells
+	Why     string          `json:"why,omitempty"`     // what is wrong with the value or group as a whole; "": nothing
 }
 
 // MaxListed is the maximum number of cells of a listing that are explained.
@@ -38,8 +38,7 @@ const (
 	ByGroup Listed = "group"
 )
 
-// suits returns an error if by doesn't apply to the view's kind. Only indexes are listed by value. Only counters and
-// rankings are listed by group.
+// suits returns an error if views of this kind can't be listed by value, or by group, as by says.
 func (by Listed) suits(view *replicator.View) error {
 	own := ByGroup
 	switch view.Kind {
@@ -134,7 +133,8 @@ func (in *inspector) list(ctx context.Context, shard config.Shard, view *replica
 	return found, all, nil
 }
 
-// split splits a single text into the values of several columns. The text has the form of a key with several parts.
+// split splits a single text, such as "a:b", into a value for each of the columns in names. If there are several
+// values, they are split already.
 func split(names []string, by Listed, values []string) ([]string, error) {
 	if len(values) == 1 && len(names) > 1 {
 		values = strings.SplitN(values[0], ":", len(names))
@@ -158,7 +158,8 @@ func numberText(n *big.Rat) json.RawMessage {
 	return json.RawMessage(n.FloatString(digits))
 }
 
-// showListing converts a listing for display. If the sum is wrong or there are orphans, it sets Why.
+// showListing converts a listing for display. It sets Why if the sum is wrong, or if there are orphans (entries that
+// came from no cell).
 func showListing(view *replicator.View, l replicator.Listing) Listing {
 	shown := Listing{View: view.Name, Place: l.Place, Shown: l.Shown, Sum: numberText(l.Sum), Cells: l.Count, Orphans: l.Orphans}
 	repair := "another program changed it (`replicator verify --repair " + view.Name + "` corrects it)"

@@ -19,8 +19,8 @@ type liveRepair struct {
 	view *replicator.View
 }
 
-// run compares the view at the configured rate of rebuilds. It starts at from, where the last run stopped. It ends with
-// verify.ErrNotNow if the view no longer runs.
+// run compares the view with its source, at most at the `rate` of [rebuild]. It continues at from, where the previous
+// run stopped. It returns verify.ErrNotNow if the view stops running.
 func (r liveRepair) run(ctx context.Context, from *verify.Place) (verify.Result, error) {
 	if err := r.mayGoOn(); err != nil {
 		return verify.Result{}, err
@@ -78,7 +78,6 @@ func (r liveRepair) compare(ctx context.Context, from *verify.Place) (result ver
 	})
 }
 
-// shard returns the configured shard that the pipeline reads.
 func (r liveRepair) shard() config.Shard {
 	for _, s := range r.Config.Source.Shards {
 		if s.Name == r.line.source.Name() {
@@ -88,8 +87,8 @@ func (r liveRepair) shard() config.Shard {
 	panic("the pipeline's source is not in the configuration")
 }
 
-// mayGoOn returns nil while the view runs. A view that is being filled or rebuilt may have temporary differences, and a
-// paused view must not change.
+// mayGoOn returns an error unless the view is running. While a view is filled or rebuilt, differences may be temporary,
+// and a paused view must not change.
 func (r liveRepair) mayGoOn() error {
 	for _, s := range r.line.Status(nil) {
 		if s.View == r.view.Name && s.State != replicator.StateRunning {

@@ -14,17 +14,17 @@ import (
 	"replicator/verify"
 )
 
-// partitioned presents all partitions of a topic as one target for inspection and repair. The sink stores the state of
-// a cell under the name of the cell's partition.
+// partitioned makes one target of all partitions of a topic, for inspection and repair. It implements replicator.Target
+// and replicator.Lister. Each cell goes to its own partition's target, which stores the cell's state.
 type partitioned struct {
 	cluster   *kafka.Cluster
 	topic     string
 	publisher kafka.Publisher
-	all       []replicator.Target // the partitions' targets, by partition number
+	all       []replicator.Target // by partition number
 }
 
-// newPartitioned returns one target for several partitions. It finds orphans (entries that came from no cell) through
-// the first partition's target, because each partition's target finds all orphans.
+// newPartitioned returns s as a target. If the sink can find orphans (entries that came from no cell), only the first
+// partition's target looks for them, because each target finds the orphans of all partitions.
 func newPartitioned(s *partitioned) replicator.Target {
 	if tidier, ok := s.all[0].(replicator.Tidier); ok {
 		return struct {
@@ -39,7 +39,7 @@ func (s *partitioned) source(c replicator.Cell) string {
 	return kafka.Partition{Topic: s.topic, Number: int32(s.publisher.PartitionOf(c))}.String()
 }
 
-// unkept returns an error if the partition is assigned to a group member.
+// unkept returns an error if a member of the consumer group reads the partition named source.
 func (s *partitioned) unkept(ctx context.Context, group, source string) error {
 	status, err := s.cluster.Status(ctx, group, s.topic)
 	if err != nil {
@@ -86,7 +86,6 @@ func pick[T any](all []T, places []int) []T {
 	return some
 }
 
-// Apply implements replicator.Target.
 func (s *partitioned) Apply(ctx context.Context, ops []replicator.Op) (all replicator.Applied, err error) {
 	err = s.each(cellsOf(ops), func(t replicator.Target, places []int) error {
 		applied, err := t.Apply(ctx, pick(ops, places))
@@ -96,7 +95,6 @@ func (s *partitioned) Apply(ctx context.Context, ops []replicator.Op) (all repli
 	return all, err
 }
 
-// Versions implements replicator.Target.
 func (s *partitioned) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	versions := make([]replicator.Span, len(cells))
 	err := s.each(cells, func(t replicator.Target, places []int) error {
@@ -109,7 +107,6 @@ func (s *partitioned) Versions(ctx context.Context, cells []replicator.Cell) ([]
 	return versions, err
 }
 
-// Compare implements replicator.Target.
 func (s *partitioned) Compare(ctx context.Context, ops []replicator.Op) (all []replicator.Difference, err error) {
 	err = s.each(cellsOf(ops), func(t replicator.Target, places []int) error {
 		some, err := t.Compare(ctx, pick(ops, places))
@@ -122,13 +119,13 @@ func (s *partitioned) Compare(ctx context.Context, ops []replicator.Op) (all []r
 	return all, err
 }
 
-// Mark implements replicator.Target. It always fails, because an inspection doesn't write marks.
+// Mark always fails, because an inspection must not change a view's saved position.
 func (s *partitioned) Mark(context.Context, replicator.Standing) error {
 	return errors.New("marks can't be written here: the partitions of the topic are opened together only for " +
 		"inspection and repair")
 }
 
-// partitionsCursor is the position of an iteration over all targets.
+// partitionsCursor is the position of an iteration over the cells of all partitions' targets.
 type partitionsCursor struct {
 	Target int
 	After  string
@@ -157,7 +154,6 @@ func (s *partitioned) walk(after string, page walk) ([]replicator.Cell, string, 
 	return cells, string(text), err
 }
 
-// Outdated implements replicator.Target.
 func (s *partitioned) Outdated(
 	ctx context.Context, before int64, after string, limit int,
 ) ([]replicator.Cell, string, error) {
@@ -166,21 +162,18 @@ func (s *partitioned) Outdated(
 	})
 }
 
-// Dead implements replicator.Target.
 func (s *partitioned) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return s.walk(after, func(t replicator.Target, after string) ([]replicator.Cell, string, error) {
 		return t.Dead(ctx, view, after, limit)
 	})
 }
 
-// Held implements replicator.Target.
 func (s *partitioned) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return s.walk(after, func(t replicator.Target, after string) ([]replicator.Cell, string, error) {
 		return t.Held(ctx, view, after, limit)
 	})
 }
 
-// ListedBy implements replicator.Lister.
 func (s *partitioned) ListedBy(view int) []string {
 	if l, ok := s.all[0].(replicator.Lister); ok {
 		return l.ListedBy(view)
@@ -188,7 +181,6 @@ func (s *partitioned) ListedBy(view int) []string {
 	return nil
 }
 
-// List implements replicator.Lister.
 func (s *partitioned) List(
 	ctx context.Context, view int, values []string, limit int,
 ) (found replicator.Listing, err error) {

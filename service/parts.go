@@ -14,19 +14,20 @@ import (
 // partitions. The other processes change their parts at any time, so a request about all dead letters must read the
 // whole store again.
 
-// openPart opens one part of a store in MySQL. No other process can have that part open.
+// openPart opens one part of a checkpoint store in MySQL and locks it, so that no other process can open that part.
 func openPart(ctx context.Context, cfg *config.Config, part string) (*checkpoint.MySQL, error) {
 	return checkpoint.OpenMySQLPart(ctx, cfg.Checkpoint.DSN.Reveal(), cfg.Checkpoint.Table, part)
 }
 
-// shared is a store in MySQL with the parts of all processes.
+// shared is a checkpoint store in MySQL that several processes write. The embedded Store counts and drops only the dead
+// letters that existed when it was opened, so shared replaces these methods.
 type shared struct {
 	replicator.Store
 	cfg *config.Config
 }
 
-// openShared opens the whole store. It opens a new part with a random name, because other processes have locked the
-// existing parts.
+// openShared opens the whole store. It locks a part of its own, with a random name, because other processes have locked
+// the existing parts.
 func openShared(ctx context.Context, cfg *config.Config) (replicator.Store, error) {
 	store, err := openPart(ctx, cfg, rand.Text())
 	if err != nil {
@@ -35,11 +36,9 @@ func openShared(ctx context.Context, cfg *config.Config) (replicator.Store, erro
 	return shared{store, cfg}, nil
 }
 
-// Count implements replicator.DeadLetters.
 func (s shared) Count(ctx context.Context) (map[string]int, error) { return countLetters(ctx, s.cfg) }
 
-// Drop implements replicator.DeadLetters. It opens the store again, because other processes may have recorded letters
-// since the shared store was opened.
+// Drop opens the store again, because other processes may have saved dead letters since the shared store was opened.
 func (s shared) Drop(ctx context.Context, ids []string) (int, error) {
 	now, err := openPart(ctx, s.cfg, rand.Text())
 	if err != nil {

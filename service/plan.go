@@ -14,7 +14,7 @@ import (
 	"replicator/server"
 )
 
-// PlannedView says what will happen to one view.
+// PlannedView says what a reload, or the next start, will do to one view.
 type PlannedView struct {
 	View    string  `json:"view"`
 	Sink    string  `json:"sink"`
@@ -48,9 +48,9 @@ func graver(a, b string) bool {
 // Scans reports whether the view will be filled.
 func (v PlannedView) Scans() bool { return v.Action == PlanFill || v.Action == PlanRebuild }
 
-// Plan returns what will happen to each view when the running process reloads the file. If no process runs, it returns
-// what will happen at the next start. The result includes views that are no longer in the file. Plan changes nothing.
-// rate is the assumed rate of fills, in rows a second; 0 means the measured or default rate.
+// Plan returns what the running process would do with each view if it reloaded the file now, or what the next start
+// would do if no process runs. It includes views that are no longer in the file. rate is the assumed rate of fills, in
+// rows a second; 0 means the measured or default rate.
 func Plan(ctx context.Context, setup Setup, rate int) ([]PlannedView, error) {
 	if err := readsTables(setup.Config, "plan"); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ type planner struct {
 	asked   int // the requested rate, in rows a second; 0: none was requested
 	saved   []replicator.Checkpoint
 	running map[string]replicator.ViewStatus // by view: the running process's status; nil: no process runs
-	views   map[string]*PlannedView          // by view: the plan so far
+	views   map[string]*PlannedView
 }
 
 func (p *planner) plan(ctx context.Context) ([]PlannedView, error) {
@@ -144,7 +144,6 @@ func (p *planner) addSink(ctx context.Context, source *canal.Source, tables []re
 	return nil
 }
 
-// describe sets a view's action and reason from the pipeline's plan.
 func (p *planner) describe(one *PlannedView, v *replicator.View, planned pipeline.Planned) {
 	_, runs := p.running[v.Name]
 	switch planned.Outcome {
@@ -180,7 +179,6 @@ func (p *planner) describe(one *PlannedView, v *replicator.View, planned pipelin
 	}
 }
 
-// estimate sets how many rows a fill of a view scans, and how long that takes.
 func (p *planner) estimate(ctx context.Context, source *canal.Source, tables []replicator.Table, v *replicator.View,
 	one *PlannedView) (err error) {
 	at, err := source.Latest(ctx, nil)

@@ -23,8 +23,7 @@ func Place(p replicator.Position) (pos, gtid string) {
 	return pos, gtid
 }
 
-// latest returns a fence that includes everything that is committed at the source now. It retries until the source
-// answers.
+// latest returns the current end of the source's log, as text that Wait accepts. It retries until the source answers.
 func latest(ctx context.Context, s replicator.Source) (string, error) {
 	for {
 		at, err := s.Latest(ctx, nil)
@@ -41,7 +40,7 @@ func latest(ctx context.Context, s replicator.Source) (string, error) {
 	}
 }
 
-// inShard returns a suffix with the shard's name for a message. It returns "" if the source has no shards.
+// inShard returns ", source NAME" for a message; "" if the source has no shards.
 func inShard(source replicator.Source) string {
 	if source.Name() == "" {
 		return ""
@@ -57,7 +56,7 @@ func numberOf(cfg *config.Config, shard config.Shard) int {
 // because a binlog position belongs to one server.
 func KnowsSource(cfg *config.Config, name string) error {
 	if cfg.Source.Kafka != nil {
-		return nil // with Kafka, source names come from the topics' marks, which are not known here
+		return nil // with Kafka, the topics name the sources, and no topic is read here
 	}
 	var names []string
 	for _, s := range cfg.Source.Shards {
@@ -75,7 +74,7 @@ func KnowsSource(cfg *config.Config, name string) error {
 	return fmt.Errorf("the source has no shard %s. It has %s", name, strings.Join(names, ", "))
 }
 
-// IsFence returns nil if the text has the form of a fence. It doesn't ask a server.
+// IsFence returns nil if the text has the form of a log position that Wait accepts. It doesn't ask a server.
 func IsFence(cfg *config.Config, at string) error {
 	if cfg.Source.Kafka != nil && kafka.IsPlace(at) {
 		return nil

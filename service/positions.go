@@ -38,7 +38,7 @@ func OpenPositions(ctx context.Context, setup Setup, names []string) (*Positions
 // Close unlocks the store.
 func (p *Positions) Close() error { return p.store.Close() }
 
-// eachSink calls do with every sink that has some of the views.
+// eachSink opens each sink that has some of the named views, and calls do with these views.
 func (p *Positions) eachSink(do func(sink replicator.Sink, views []*replicator.View) error) error {
 	for i := range p.Config.Sinks {
 		sink := &p.Config.Sinks[i]
@@ -63,7 +63,7 @@ func (p *Positions) eachSink(do func(sink replicator.Sink, views []*replicator.V
 }
 
 // Set sets the views' position in one source's log, both in the sinks and in the store. source is the shard's name, or
-// "" without shards. Set needs the name because each server has its own log.
+// "" without shards.
 func (p *Positions) Set(ctx context.Context, source, pos string) error {
 	if err := keepsPositions(p.Config, "set"); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (p *Positions) Set(ctx context.Context, source, pos string) error {
 	})
 }
 
-// at resolves the requested position at the source. If the source now has another log than the store's and the sink's
-// positions (it moved to another server, or was reset), the result is higher than all these positions.
+// at resolves the requested position at the source. If the source has moved to another server or was reset, the result
+// is higher than all positions that the store and the sink have from the former log.
 func (p *Positions) at(ctx context.Context, shard config.Shard, pos string,
 	marks []replicator.Mark) (replicator.Position, error) {
 	tables, err := tablesOf(p.Config, shard, p.Config.Views)
@@ -117,9 +117,8 @@ func (p *Positions) at(ctx context.Context, shard config.Shard, pos string,
 	return at, errors.Join(reaching(sourceNamed(shard.Name), err), source.Close())
 }
 
-// Reset makes the views start again. It first changes their marks in the sink (see unmark), then removes their
-// checkpoints. If it removed the marks and was interrupted before it removed the checkpoints, it would look as if the
-// sink had lost the views. If it removed only the checkpoints, the views would continue from their marks.
+// Reset makes the views start again. It doesn't remove their marks (the checkpoints that the sink keeps) but changes
+// them, because a checkpoint in the store without a mark looks as if the sink had lost the view.
 func (p *Positions) Reset(ctx context.Context) error {
 	if err := keepsPositions(p.Config, "reset"); err != nil {
 		return err
@@ -129,9 +128,9 @@ func (p *Positions) Reset(ctx context.Context) error {
 	})
 }
 
-// unmark marks in the sink that a view must start again. It keeps the states of the view's cells, unless the sink lost
-// the view or the definition changed. In these cases, unmark removes the view from the sink and marks it to be filled,
-// whatever `start` says. If neither the sink nor the store knows the view, unmark writes no mark.
+// unmark makes a view start again, by changing its mark (the checkpoint that the sink keeps). The states of the view's
+// cells stay, unless the sink lost the view or has another definition of it. Then unmark first removes the view from
+// the sink.
 func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replicator.View) error {
 	var known []stood
 	intact := true
@@ -179,14 +178,14 @@ func (p *Positions) forgetLost(ctx context.Context, sink replicator.Sink, v *rep
 	return parted.ForgetLost(ctx, known[0].views[0], p.Config.Source.ShardNames())
 }
 
-// stood has a view's progress with one shard of the source, and what is needed to open the view.
+// stood is a view's saved progress with one shard of the source, with what is needed to open the view in the sink.
 type stood struct {
 	replicator.Standing
 	shard string
 	views []*replicator.View
 }
 
-// stood returns the view's progress. same reports whether the sink has a mark of the view with the same definition.
+// stood returns the view's saved progress. same reports whether the sink has the view with the same definition.
 func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard config.Shard,
 	v *replicator.View) (at stood, same bool, err error) {
 	at.shard = shard.Name
@@ -198,9 +197,8 @@ func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard confi
 	for _, c := range p.saved {
 		if c.View == v.Name && c.Source == shard.Name {
 			at.Standing = c.Standing
-			// The sink reports no mark. Perhaps only one of its shards lost the view, and the others still have it with
-			// the checkpoint's fingerprint. If these shards opened the view with a different fingerprint, they would
-			// start it from nothing.
+			// The sink has no mark (checkpoint kept in the sink) if one of its shards lost the view. The other shards
+			// may still have the view with the checkpoint's fingerprint. With another fingerprint, they would empty it.
 			if !marked {
 				marks = append(marks, replicator.Mark{View: c.View, Fingerprint: c.Fingerprint})
 			}
@@ -217,14 +215,14 @@ func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard confi
 	return at, same, nil
 }
 
-// Forget removes the views' states and marks from the sinks, and their checkpoints.
+// Forget removes the views' saved progress: the cells' states and the marks (checkpoints) in the sinks, and the
+// checkpoints in the store.
 func (p *Positions) Forget(ctx context.Context) error {
 	return p.forget(ctx, "forgetting", func(sink replicator.Sink, v *replicator.View) error {
 		return sink.Forget(ctx, v.Name)
 	})
 }
 
-// forget calls inSink for each view and then removes the view's checkpoints.
 func (p *Positions) forget(
 	ctx context.Context, doing string, inSink func(replicator.Sink, *replicator.View) error,
 ) error {
@@ -241,8 +239,8 @@ func (p *Positions) forget(
 	})
 }
 
-// mark raises the views' marks in the sink. A view continues at the lower of its checkpoint and its mark, so raising
-// only the checkpoint would have no effect. A mark doesn't change if the new position is lower.
+// mark raises the views' marks (the checkpoints that the sink keeps). Raising only the store's checkpoint would have no
+// effect, because a view continues at the lower of the two. A mark never falls.
 func (p *Positions) mark(ctx context.Context, sink replicator.Sink, shard config.Shard, views []*replicator.View,
 	at replicator.Position) error {
 	marks, err := sink.Marks(ctx, shard.Name)
@@ -264,8 +262,8 @@ func (p *Positions) mark(ctx context.Context, sink replicator.Sink, shard config
 	return nil
 }
 
-// asMarked returns the views with the fingerprints of the sink's marks. With a different fingerprint, the sink would
-// start the views from nothing.
+// asMarked returns copies of the views. If the sink has a view with an equivalent fingerprint, the copy gets that
+// fingerprint, because a sink empties a view that it opens with another one.
 func (p *Positions) asMarked(ctx context.Context, shard config.Shard, views []*replicator.View,
 	marks []replicator.Mark) ([]*replicator.View, error) {
 	tables, err := tablesOf(p.Config, shard, views)

@@ -36,7 +36,7 @@ func Rebuild(ctx context.Context, setup Setup, names []string, how server.Rebuil
 		if !errors.Is(err, checkpoint.ErrLocked) || time.Now().After(end) || pause.For(ctx, 100*time.Millisecond) != nil {
 			break
 		}
-		// Another process has locked the store but didn't answer. That process is either starting or ending.
+		// Another process has locked the store but didn't answer. It is starting or ending, so ask it again.
 		if by := rebuildByOther(ctx, setup.Config, names, how, show); !errors.Is(by, server.ErrNotRunning) {
 			err = by
 		} else {
@@ -120,14 +120,14 @@ func rebuilt(before, after []replicator.Checkpoint, names []string) bool {
 	return len(saved) == len(names) // false if a view has no checkpoint, because it was forgotten
 }
 
-// rebuilder rebuilds views, either in this process or in the running process.
+// rebuilder is the service in this process, or the client of the running process.
 type rebuilder interface {
 	Status(ctx context.Context) ([]replicator.ViewStatus, error)
 	Rebuild(ctx context.Context, view string, how server.Rebuild) error
 }
 
-// rebuildOthers rebuilds the named views that are not being rebuilt yet. It ignores ErrRebuilding, because a view whose
-// swap is being retried doesn't show as rebuilding.
+// rebuildOthers rebuilds the named views that are not being rebuilt yet. It ignores ErrRebuilding, because a view
+// doesn't show as rebuilding while the swap with its rebuilt copy is retried.
 func rebuildOthers(ctx context.Context, c rebuilder, names []string, how server.Rebuild) error {
 	views, err := c.Status(ctx)
 	if err != nil {
@@ -155,9 +155,8 @@ func rebuildOthers(ctx context.Context, c rebuilder, names []string, how server.
 	return err
 }
 
-// The command waits this long while a rebuild has an error. rebuildPatience is for an error that may pass,
-// failedPatience for an error that an operator must fix. Then the command ends, but a running process still retries the
-// rebuild.
+// How long a command waits while a rebuild has an error: rebuildPatience if the error may pass, failedPatience if an
+// operator must fix it. When the command ends, a running process still retries the rebuild.
 const (
 	rebuildPatience = 15 * time.Second
 	failedPatience  = 2 * time.Second
@@ -192,15 +191,14 @@ func follow(ctx context.Context, show Display, names []string,
 	}
 }
 
-// progress is the progress of some views' rebuild.
 type progress struct {
 	busy     bool          // some view is not rebuilt yet
 	well     bool          // the rebuild of some view continues without an error
-	rows     int64         // the most rows filled in any view
-	ratio    float64       // the highest share filled in any view
+	rows     int64         // number of rows filled, in the view that has filled the most
+	ratio    float64       // share filled, from 0 to 1, of the view that is farthest
 	lost     []string      // views that the running process's configuration lacks
-	problem  string        // the error of a view; "": there is none
-	patience time.Duration // how long to wait while there is a problem
+	problem  string        // the error of one of the views; "": none has one
+	patience time.Duration // how long the command waits while there is a problem
 }
 
 func progressOf(views []replicator.ViewStatus, names []string) progress {
@@ -225,7 +223,8 @@ func progressOf(views []replicator.ViewStatus, names []string) progress {
 	return p
 }
 
-// without returns p with a problem if the running process's configuration lacks some of the views.
+// without adds to p a problem if the running process doesn't have some of the named views, because its configuration
+// lacks them.
 func (p progress) without(views []replicator.ViewStatus, names []string) progress {
 	for _, name := range names {
 		if !slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.View == name }) {

@@ -79,11 +79,10 @@ func (s *Service) listen() (hangUp func()) {
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		_ = h.Close(ctx) // ignore the error: requests that are still running were cut off
+		_ = h.Close(ctx) // ignore the error, which only says that running requests were cut off
 	}
 }
 
-// sinksOf returns a configuration that has only the sinks of the named views.
 func sinksOf(cfg *config.Config, names []string) *config.Config {
 	some := *cfg
 	some.Sinks = slices.DeleteFunc(slices.Clone(cfg.Sinks), func(s config.Sink) bool {
@@ -104,12 +103,11 @@ func (s *Service) beginRebuild(ctx context.Context, names []string, how server.R
 	return s.whatIsWrong(ctx, names, err)
 }
 
-// onceStarted starts a rebuild as soon as the pipeline of l can start it.
 func onceStarted(l line, ctx context.Context, names []string, mode pipeline.RebuildMode, from string) error {
 	return onceServing(ctx, func() error { return l.Rebuild(ctx, names, mode, from) })
 }
 
-// whatIsWrong returns the error of one of the views, or err if no view has an error. It is for use after a timeout.
+// whatIsWrong explains a timeout: it returns the error that one of the views reports, or err if none has one.
 func (s *Service) whatIsWrong(ctx context.Context, names []string, err error) error {
 	views, statusErr := s.Status(ctx)
 	for _, v := range views {

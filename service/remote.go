@@ -44,8 +44,8 @@ func SavedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStat
 	return views, nil
 }
 
-// Stopped returns an error that says that no process runs and when one last saved. It wraps why, the error of the
-// request to the running process.
+// Stopped returns an error that says that no process runs, and when a process last saved its checkpoints. It wraps why,
+// the error of a request to the process.
 func Stopped(ctx context.Context, cfg *config.Config, why error) error {
 	last, err := lastSave(ctx, cfg)
 	switch {
@@ -58,9 +58,8 @@ func Stopped(ctx context.Context, cfg *config.Config, why error) error {
 		last.UTC().Format("2006-01-02 15:04:05 UTC"), human.Duration(time.Since(last)))
 }
 
-// lastSave returns when a process last saved. A running process writes a file store about once a second. A MySQL store
-// doesn't record the time of a save, so lastSave returns the time up to which the views were complete. The result is
-// zero if nothing was saved.
+// lastSave returns when a process last saved its checkpoints; zero if never. A store in MySQL doesn't record that time,
+// so lastSave returns the time up to which the views were complete.
 func lastSave(ctx context.Context, cfg *config.Config) (last time.Time, err error) {
 	if cfg.Checkpoint.Store != "mysql" {
 		return checkpoint.SavedAt(cfg.Checkpoint.Path)
@@ -85,8 +84,8 @@ func idle(cfg *config.Config) (views []replicator.ViewStatus) {
 	return views
 }
 
-// Wait waits until the running process includes a fence. If a view was just added to the file or changed there, Wait
-// also waits until the process has reloaded the file.
+// Wait waits until the running process has reached a log position, the fence. If the process has not loaded the file's
+// definition of one of the views yet, Wait waits for the reload, too.
 func Wait(ctx context.Context, cfg *config.Config, fence server.Fence, views []string,
 	timeout time.Duration) error {
 	c := Client(cfg)
@@ -107,7 +106,7 @@ func Wait(ctx context.Context, cfg *config.Config, fence server.Fence, views []s
 // runsAsWritten returns an error if the running process has a different definition of a view than the file has. The
 // error wraps server.ErrUnknown.
 func runsAsWritten(ctx context.Context, c server.Client, cfg *config.Config, views []string) error {
-	if len(views) == 0 || cfg.Partial { // LoadToAsk left out settings, so the definitions aren't known
+	if len(views) == 0 || cfg.Partial { // a partly loaded configuration (LoadToAsk) doesn't have the definitions
 		return nil
 	}
 	running, err := c.Status(ctx)

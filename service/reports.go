@@ -11,8 +11,8 @@ import (
 	"replicator/internal/human"
 )
 
-// sayBeginnings logs the positions where each sink's views continue, and how far behind the source these positions are.
-// It uses the store's checkpoints. If a sink lost data, its views start earlier, and the pipeline logs that.
+// sayBeginnings logs where the views of each sink continue and how far behind the source that is, according to the
+// checkpoints in the store. If a sink lost data, its pipeline starts earlier and logs that.
 func (r *Runner) sayBeginnings(ctx context.Context, cfg *config.Config) error {
 	if cfg.Source.Kafka != nil { // which partitions this process continues with is unknown until the group assigns them
 		return nil
@@ -62,7 +62,6 @@ func (r *Runner) sayBeginning(cfg *config.Config, sink, source string, saved []r
 	}
 }
 
-// sayLetters logs which views are incomplete because of dead letters.
 func (r *Runner) sayLetters(ctx context.Context, cfg *config.Config) error {
 	counts, err := r.store.Count(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // Runner runs one configuration after another. The HTTP server stays up as long as its settings don't change.
 type Runner struct {
-	Setup   // its Config is the first configuration
+	Setup   // Setup.Config is the first configuration
 	Metrics *server.Metrics
 
 	// Reread signals that Load must load the configuration again. An invalid configuration changes nothing.
@@ -27,7 +27,7 @@ type Runner struct {
 	UntilCaughtUp bool
 
 	front   *Front
-	store   held // the locked store; store.Store is nil while another process holds the store
+	store   held // the locked store; store.Store is nil while another process has it locked
 	storeAt config.Checkpoint
 	http    config.HTTP
 	server  *server.Server // nil: HTTP is off
@@ -60,12 +60,11 @@ func (r *Runner) Run(stop context.Context) (err error) {
 	}
 }
 
-// notStartedError means that no pipeline was started with a configuration.
+// notStartedError says why a configuration can't be used. No pipeline was started with it.
 type notStartedError struct{ error }
 
 func (e notStartedError) Unwrap() error { return e.error }
 
-// start creates the service of a configuration and connects the HTTP server to it.
 func (r *Runner) start(cfg *config.Config) (*Service, error) {
 	setup := r.Setup
 	setup.Config = cfg
@@ -176,8 +175,8 @@ func (r *Runner) stopping() func() {
 	}
 }
 
-// listen serves HTTP with the given settings. If the settings didn't change, the present server stays. It also stays if
-// the new server can't listen, unless both servers use the same port.
+// listen starts an HTTP server if the settings have changed. The old server stops only once the new one listens, unless
+// both use the same port.
 func (r *Runner) listen(as config.HTTP) error {
 	if r.server != nil && r.http == as {
 		return nil
@@ -204,12 +203,12 @@ func (r *Runner) hangUp() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	_ = r.server.Close(ctx) // ignore the error: requests that are still running were cut off
+	_ = r.server.Close(ctx) // ignore the error, which only says that running requests were cut off
 	r.server = nil
 }
 
-// reread waits for a signal and returns the reloaded configuration. If the file is invalid, reread logs the error and
-// waits for the next signal, and the old configuration stays in use. It returns nil once ctx is done.
+// reread waits for a signal and returns the reloaded configuration, or nil once ctx is done. If the file is invalid,
+// the old configuration stays in use, and reread waits for the next signal.
 func (r *Runner) reread(ctx context.Context) *config.Config {
 	for {
 		select {

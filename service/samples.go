@@ -65,8 +65,8 @@ func evaluating(cfg *config.Config, views []*replicator.View,
 	return compile(cfg, views, tables)
 }
 
-// sampledJoins returns arbitrary sampled rows in place of the rows that are joined with the n-th row of the view's own
-// table. These rows may not satisfy the join's condition. usable reports which rows may be used; nil allows all.
+// sampledJoins pairs the n-th sampled row with arbitrary sampled rows of the tables that the view joins. The rows need
+// not satisfy the join's condition. usable says which rows may be used; nil allows all.
 func sampledJoins(v *replicator.View, n int, tables []replicator.Table, rows map[string]*survey.Table,
 	usable func(table string, n int) bool) map[string][]*replicator.Row {
 	const several = 3
@@ -91,7 +91,6 @@ func sampledJoins(v *replicator.View, n int, tables []replicator.Table, rows map
 	return joined
 }
 
-// add adds a value to the seen values. It first decodes a value that is JSON.
 func add(to *seen.Values, v any) {
 	if text, ok := v.(replicator.RawJSON); ok {
 		decoded, err := codec.JSON(text)
@@ -103,7 +102,6 @@ func add(to *seen.Values, v any) {
 	to.Add(v)
 }
 
-// probesOf returns a probe (see probe) for each field of v.
 func probesOf(v *replicator.View) []*replicator.View {
 	probes := make([]*replicator.View, len(v.Fields))
 	for i := range v.Fields {
@@ -122,7 +120,6 @@ func probe(v *replicator.View, field int) *replicator.View {
 	return p
 }
 
-// rowColumns returns the columns that sampledRow needs.
 func rowColumns(t *replicator.Table) []string {
 	return slices.Concat(t.Key, t.Columns, []string{t.Column, t.Version, t.Body})
 }

@@ -32,8 +32,8 @@ type Service struct {
 	consumers []*consumer    // the topics' consumers, one for each sink
 }
 
-// lineup has the running pipelines. With a source in Kafka, pipelines are added and removed with the partitions. The
-// mutex guards the slice.
+// lineup has the running pipelines. With a source in Kafka, they come and go with the assigned partitions. mu guards
+// now.
 type lineup struct {
 	mu  sync.Mutex
 	now []line
@@ -66,7 +66,7 @@ type line struct {
 	views  []*replicator.View
 	ended  <-chan struct{} // closed once another group member may read the partition; nil: the source is not in Kafka
 
-	reread func(context.Context) error // re-reads letters that other processes saved; nil: no other process saves any
+	reread func(context.Context) error // re-reads dead letters that other processes saved; nil: none can save any
 }
 
 // engine is the part of a pipeline that this package uses.
@@ -161,7 +161,7 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 	log *slog.Logger) line {
 	own := clones(views)
 	var sourceOf func([]*replicator.View) (replicator.Source, error)
-	if mysql, is := from.(*canal.Source); is { // a source in Kafka can't be narrowed, because records have whole rows
+	if mysql, is := from.(*canal.Source); is { // with Kafka, a source can't read fewer columns: records have whole rows
 		sourceOf = func(vs []*replicator.View) (replicator.Source, error) { return narrowed(mysql, tables, vs) }
 	}
 	return line{sink: sink, opened: opened, source: from, views: own, engine: pipeline.New(pipeline.Config{
@@ -183,8 +183,8 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 	})}
 }
 
-// serverID returns the replica id for the next source. The first source has the configured id. The other ids are far
-// apart, because each source needs several ids. MariaDB disconnects the older of two replicas with the same id.
+// serverID returns the replica id for the next source; 0 means random ids. The ids are far apart, because a source uses
+// several, and MariaDB disconnects the older of two replicas with the same id.
 func (s *Service) serverID() uint32 {
 	if s.Config.Source.ServerID == 0 {
 		return 0
@@ -266,8 +266,8 @@ func (s *Service) CatchUp(ctx context.Context, views ...string) error {
 	return nil
 }
 
-// handOn returns the views' state by source or consumer group, for the next configuration. Call it after Run has
-// returned.
+// handOn returns what the service of the next configuration takes over, by source or consumer group. Call it after Run
+// has returned.
 func (s *Service) handOn() map[string]handedOn {
 	all := map[string]handedOn{}
 	for _, l := range s.lines.all() {

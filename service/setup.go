@@ -18,19 +18,19 @@ import (
 	"replicator/view"
 )
 
-// Setup is a configuration with the function that opens its sinks. Everything in this package starts with a Setup.
+// Setup is what every operation of this package needs: a configuration, a logger, and the function that opens sinks.
 type Setup struct {
 	Config   *config.Config
 	Log      *slog.Logger
 	OpenSink func(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error)
 
-	before map[string]handedOn // by source or consumer group: the state handed on by the previous configuration's run
+	before map[string]handedOn // by source or consumer group: what the previous configuration's service hands on
 }
 
 // handedOn is the unsaved state that a new configuration takes over from the previous one.
 type handedOn struct {
 	shown  map[string]time.Time // by view: the time up to which the view was complete
-	paused []string             // views that are paused
+	paused []string
 }
 
 // InvalidError means that a configuration or a request is invalid. Nothing was started or changed.
@@ -57,7 +57,8 @@ func Define(cfg *config.Config) error {
 	return nil
 }
 
-// compile creates the evaluator of some views. The evaluator decodes bodies with each table's codec.
+// compile creates the evaluator, which computes the contents of views from rows. It decodes bodies with each table's
+// codec.
 func compile(cfg *config.Config, views []*replicator.View, tables []replicator.Table) (replicator.Evaluator, error) {
 	return view.Compile(views, tables, view.Codecs{
 		JSON: codec.JSON,
@@ -86,10 +87,9 @@ func (s Setup) source(shard config.Shard, tables []replicator.Table) (*canal.Sou
 	return NewSource(shard, tables, nil, s.Log, 0)
 }
 
-// NewSource returns the source of one shard, which delivers the given tables. A readTimeout in the DSN also limits
-// how long the binlog connection may be silent, and the server sends three heartbeats in that time. serverID is the
-// replica id of the first reader. Further readers count up from it; 0 means a random id. layouts stores the tables'
-// layouts that saved positions refer to; nil if no position of the source is saved.
+// NewSource returns the source of one shard. If the DSN has a readTimeout, it also limits how long the binlog
+// connection may be silent. serverID is the replica id of the source's first reader, and further readers count up from
+// it; 0 means random ids. layouts may be nil if no position of the source is saved.
 func NewSource(shard config.Shard, tables []replicator.Table, layouts replicator.Layouts, log *slog.Logger,
 	serverID uint32) (*canal.Source, error) {
 	c := canal.Config{Name: shard.Name, DSN: shard.DSN.Reveal(), Tables: tables, Layouts: layouts, ServerID: serverID,
@@ -124,9 +124,8 @@ func Feeds(cfg *config.Config) func(source string) bool {
 	return func(source string) bool { return slices.Contains(names, source) }
 }
 
-// Partitions returns a function that lists the partitions of all configured topics. The function asks the brokers each
-// time until every topic's publisher has recorded its number of partitions. That number never changes, so the function
-// then returns the same list.
+// Partitions returns a function that lists the partitions of all configured topics. It asks the brokers until the
+// publisher of every topic has recorded the topic's number of partitions, which never changes.
 func Partitions(cfg *config.Config) func(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	var known []string
@@ -177,8 +176,8 @@ func tablesOf(cfg *config.Config, shard config.Shard, views []*replicator.View) 
 	return tables, nil
 }
 
-// readBy sets Columns, Optional, Readers, Lookups and Joiners of a table: the columns that the views need, which views
-// read which column, and how to read the rows of other tables that the views join.
+// readBy sets what the source of a table must know of the views: the columns that they need, which views read which
+// column, and how to read rows of other tables that the views join.
 func readBy(t *replicator.Table, tables []replicator.Table, views []*replicator.View) (err error) {
 	if t.Columns, t.Optional, err = view.Columns(views, tables, t.Name); err != nil {
 		return err

@@ -9,8 +9,7 @@ import (
 	"replicator/codec"
 )
 
-// bodies decodes rows for display. It has the codec of each table with bodies, by table name. A table without bodies
-// has no codec.
+// bodies decodes rows for display. It maps the names of tables that have bodies to their codecs.
 type bodies map[string]*codec.Codec
 
 func newBodies(tables []replicator.Table) (bodies, error) {
@@ -70,8 +69,8 @@ func (b bodies) row(row *replicator.Row) json.RawMessage {
 	return replicator.AppendJSON(nil, replicator.ObjectOf(shown))
 }
 
-// entry returns an entry of a view as an object. Its members are the entry's fields, or its whole row if it has no
-// fields, and its key and member.
+// entry returns a view's entry as an object with the entry's fields, key and member. If the entry has a whole row, its
+// columns or decoded body are included.
 func (b bodies) entry(view *replicator.View, e replicator.Entry) replicator.Object {
 	members := map[string]any{}
 	if e.Row != nil {

@@ -14,10 +14,8 @@ import (
 	"replicator/server"
 )
 
-// hold makes sure that the runner has locked the checkpoint store of a configuration. A store in MySQL may be locked by
-// another process, or its server may be down at the start. Then hold waits as a standby, without the source and the
-// sinks. It returns once it has the store or stop is done. If a signal brings a new configuration first, hold returns
-// that configuration. With a store in files, or with UntilCaughtUp, hold returns an error instead of waiting.
+// hold locks the checkpoint store. If another process has locked a store in MySQL, or if its server is down at the
+// start, hold waits as a standby. It returns a configuration only if a signal loads a new one meanwhile.
 func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config, error) {
 	if r.store.Store != nil && r.storeAt == placeOf(cfg) && !r.store.isLost() {
 		return nil, nil // a reload keeps the store, so that no other process takes over
@@ -44,7 +42,6 @@ func placeOf(cfg *config.Config) config.Checkpoint {
 	return place
 }
 
-// open opens the store of a configuration. If another process holds the store, the error says which process.
 func (r *Runner) open(ctx context.Context, cfg *config.Config) (err error) {
 	if r.store, err = hold(ctx, cfg); err != nil {
 		return err
@@ -62,8 +59,8 @@ func (r *Runner) release() error {
 	return err
 }
 
-// standBy waits until the store is free. If a signal brings a new configuration, standBy returns that configuration.
-// why is the reason to wait: which process has the store, or why the store can't be reached.
+// standBy waits until the store is locked, or until a signal loads a new configuration, which it returns. why is the
+// error that prevents the lock now.
 func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (next *config.Config, err error) {
 	if err := r.listen(cfg.HTTP); err != nil {
 		return nil, notStartedError{err}
@@ -101,7 +98,7 @@ func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (n
 // retakeEvery is the interval at which a standby retries a store that doesn't answer.
 const retakeEvery = 500 * time.Millisecond
 
-// standby answers requests while this process waits to take over.
+// standby answers requests while this process waits to take over. It implements server.Controller.
 type standby struct {
 	cfg *config.Config
 
@@ -129,8 +126,7 @@ func (s *standby) reason() string {
 	return s.why
 }
 
-// Status implements server.Controller. It shows the positions that the other process has saved. Views without a saved
-// position are listed, too.
+// Status shows the positions that the running process has saved. It lists views without a saved position, too.
 func (s *standby) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	views, err := SavedStatus(ctx, s.cfg)
 	if err != nil {
@@ -150,39 +146,30 @@ func standingBy(reason string) error {
 	return fmt.Errorf("%w: %s. Ask the process that runs", server.ErrStandby, reason)
 }
 
-// Wait implements server.Controller. It waits until this process takes over. Then the Front repeats the request with
-// the running service.
+// Wait waits until this process takes over. Then the Front repeats the request with the running service.
 func (s *standby) Wait(ctx context.Context, _ server.Fence, _ []string) error {
 	<-ctx.Done()
 	return fmt.Errorf("%w; %w: %s", context.Cause(ctx), server.ErrStandby, s.reason())
 }
 
-// Retry implements server.Controller.
 func (s *standby) Retry(context.Context, server.Selection) (tried, left int, err error) {
 	return 0, 0, s.refused()
 }
 
-// Drop implements server.Controller.
 func (s *standby) Drop(context.Context, server.Selection) (int, error) { return 0, s.refused() }
 
-// Rebuild implements server.Controller.
 func (s *standby) Rebuild(context.Context, string, server.Rebuild) error { return s.refused() }
 
-// Pause implements server.Controller.
 func (s *standby) Pause(context.Context, string) error { return s.refused() }
 
-// Resume implements server.Controller.
 func (s *standby) Resume(context.Context, string) error { return s.refused() }
 
-// Look implements server.Controller.
 func (s *standby) Look(context.Context, string, string, []replicator.Cell) error { return s.refused() }
 
-// LetterGroups implements server.Controller.
 func (s *standby) LetterGroups(context.Context, string) ([]server.LetterGroup, error) {
 	return nil, s.refused()
 }
 
-// Letter implements server.Controller.
 func (s *standby) Letter(context.Context, string) (replicator.DeadLetter, error) {
 	return replicator.DeadLetter{}, s.refused()
 }

@@ -10,13 +10,12 @@ import (
 	"replicator/server"
 )
 
-// openStore opens the checkpoint store for writing and locks it.
 func openStore(ctx context.Context, cfg *config.Config) (replicator.Store, error) {
 	held, err := hold(ctx, cfg)
 	return held.Store, err
 }
 
-// held is a store that is open for writing.
+// held is a checkpoint store that this process has locked for writing.
 type held struct {
 	replicator.Store
 	lost <-chan struct{} // closed once another process has taken the store; nil: that can't happen
@@ -31,7 +30,7 @@ func (h held) isLost() bool {
 	}
 }
 
-// hold opens and locks the checkpoint store for writing. The result tells when another process takes the store.
+// hold opens the checkpoint store for writing and locks it.
 func hold(ctx context.Context, cfg *config.Config) (held, error) {
 	c := cfg.Checkpoint
 	if c.Store != "mysql" {
@@ -66,7 +65,7 @@ func readStore(ctx context.Context, cfg *config.Config) (checkpoint.Reader, erro
 	return checkpoint.ReadFile(c.Path)
 }
 
-// storable returns an error if a run could not save in its store. It can't find every reason without a run.
+// storable returns an error if a run could not save checkpoints in the store. Some reasons show only in a run.
 func storable(ctx context.Context, cfg *config.Config) error {
 	if c := cfg.Checkpoint; c.Store == "mysql" {
 		return checkpoint.UsableMySQL(ctx, c.DSN.Reveal(), c.Table)
@@ -96,7 +95,6 @@ func EachLetter(ctx context.Context, cfg *config.Config, view string, do func(re
 	return err
 }
 
-// lettersByCell returns the dead letters of a view by cell, in the form that commands show.
 func lettersByCell(ctx context.Context, cfg *config.Config, view string) (map[replicator.Cell][]server.Letter, error) {
 	letters := map[replicator.Cell][]server.Letter{}
 	return letters, EachLetter(ctx, cfg, view, func(l replicator.DeadLetter) error {

@@ -98,7 +98,8 @@ func (t *Tail) follow(ctx context.Context, shard config.Shard) (err error) {
 	return errors.Join(err, one.reader.Close())
 }
 
-// source returns the shard's source. It has the tables that feed the view, or all tables with all columns.
+// source returns the shard's source. With a view, the source reads only what the view needs; without one, it reads
+// whole rows of all tables.
 func (t *tailing) source() (*canal.Source, error) {
 	if t.View == nil {
 		tables := t.Config.ShardTables(t.shard)
@@ -121,19 +122,18 @@ func (t *tailing) source() (*canal.Source, error) {
 	return t.Setup.source(t.shard, tables)
 }
 
-// Unlogged logs that changes are missing from the output. It returns nil, so the tail continues: nothing is stored that
-// the missing changes would make wrong.
+// Unlogged logs that changes are missing from the output. The tail continues, because it stores nothing that the
+// missing changes would make wrong.
 func (t *tailing) Unlogged(table string, _ int64, err error) error {
 	t.missing.say(t.log(), table, err, time.Now())
 	return nil
 }
 
-// absences logs that a table's changes are missing from the output of a Tail. It logs the first missing change
-// immediately, and then at most once a minute the number of further ones. A binlog may have thousands of statements
-// that don't tell which rows they changed.
+// absences logs that changes of a table are missing from the output: the first one immediately, then at most once a
+// minute the number of further ones. A binlog may have thousands of statements that don't tell which rows they changed.
 type absences struct {
-	said  map[string]time.Time // by table: when the last line was logged
-	quiet map[string]int       // by table: the number of missing changes since the last line
+	said  map[string]time.Time // by table: time of the last log line
+	quiet map[string]int       // by table: the number of missing changes since the last log line
 	last  map[string]error     // by table: why the latest change is missing
 }
 
@@ -150,7 +150,6 @@ func (a *absences) say(log *slog.Logger, table string, err error, now time.Time)
 	a.said[table], a.quiet[table] = now, 0
 }
 
-// end logs the count of missing changes that were not logged yet.
 func (a *absences) end(log *slog.Logger) {
 	for _, table := range slices.Sorted(maps.Keys(a.quiet)) {
 		if n := a.quiet[table]; n > 0 {
@@ -159,7 +158,6 @@ func (a *absences) end(log *slog.Logger) {
 	}
 }
 
-// log returns the program's logger. If there are several sources, the logger adds the name of this source.
 func (t *tailing) log() *slog.Logger {
 	if t.shard.Name != "" {
 		return t.Log.With("source", t.shard.Name)
@@ -167,7 +165,7 @@ func (t *tailing) log() *slog.Logger {
 	return t.Log
 }
 
-// wholeRows makes the source read all columns of the tables.
+// wholeRows makes the source read all columns of the tables that have no body.
 func (t *tailing) wholeRows(tables []replicator.Table) (err error) {
 	for i := range tables {
 		if tables[i].Body == "" {
@@ -178,7 +176,7 @@ func (t *tailing) wholeRows(tables []replicator.Table) (err error) {
 	return err
 }
 
-// Refer prints a line for each cell that uses the changed joined row. The line shows an update of that cell.
+// Refer handles a change of a row that the view joins: it prints an update of each cell that uses the row.
 func (t *tailing) Refer(ctx context.Context, ref *replicator.Reference) error {
 	const page = 100
 	for after, more := "", t.View != nil; more; more = after != "" {
@@ -216,7 +214,6 @@ func (t *tailing) joined(ctx context.Context, c *replicator.Change) (*replicator
 	return &now, nil
 }
 
-// Change prints one line.
 func (t *tailing) Change(ctx context.Context, c *replicator.Change) error {
 	if t.View != nil && !t.View.Feeds(c.Cell) {
 		return nil
@@ -265,7 +262,7 @@ func (t *Tail) print(line []byte) error {
 // given adds to a line the entries that the view would get from a change.
 func (t *tailing) given(line map[string]any, c *replicator.Change) {
 	line["view"] = t.View.Name
-	if c.Row == nil && c.Kind != replicator.Delete { // the pipeline would read this row from the source
+	if c.Row == nil && c.Kind != replicator.Delete { // no row in the log: a pipeline would read it from the source
 		line["entries"] = nil
 		return
 	}
@@ -281,7 +278,6 @@ func (t *tailing) given(line map[string]any, c *replicator.Change) {
 	}
 }
 
-// Commit flushes the lines at the end of a transaction.
 func (t *tailing) Commit(int64, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,16 +10,16 @@ import (
 	"replicator/verify"
 )
 
-// A pipeline applies each change of a cell to all views of its sink in one step, so that these views agree. A repair
-// must preserve this agreement. If the log missed a change, all these views are wrong in the same way. So a repair
-// writes the cell to the repaired view and also to its siblings. The siblings are the views that the same pipeline
-// keeps up to date.
+// A pipeline applies a change of a cell to all views of its sink in one step, so that these views agree. A repair must
+// keep that, so it writes a cell to the repaired view and to its siblings: the views that the same pipeline keeps up to
+// date.
 
-// besides reports whether another view of the sink (sibling) is kept up to date together with the view itself (own). It
-// gets the marks of both views.
+// besides reports whether sibling, another view of the same sink, is kept up to date together with the view own. It
+// compares their marks (the checkpoints that the sink keeps).
 type besides func(sibling, own replicator.Mark) bool
 
-// together opens a view and its siblings for a repair. It returns nil if the view has no siblings.
+// together opens a view for a repair, and with it its siblings: the other views of the sink that the repair must also
+// write. It returns nil if there are none.
 func (in *inspector) together(
 	ctx context.Context, shard config.Shard, view *replicator.View, keptUp besides,
 ) (*verify.Together, error) {
@@ -37,8 +37,8 @@ func (in *inspector) together(
 	return &verify.Together{Views: o.views, Reader: o.reader, Target: o.target, Evaluator: o.evaluator, Close: o.close}, nil
 }
 
-// siblings returns the other views that a repair of this view must also write. With a source in Kafka, it returns none.
-// A view in a Kafka sink has no siblings either, because each topic is written separately.
+// siblings returns the other views of the sink that a repair of the view must also write. There are none with a source
+// in Kafka. In a Kafka sink there are none either, because each topic is written separately.
 func (in *inspector) siblings(
 	ctx context.Context, shard config.Shard, view *replicator.View, keptUp besides,
 ) (siblings []*replicator.View, err error) {
@@ -78,15 +78,15 @@ func (in *inspector) siblings(
 	}
 	defined, err := asMarked(ctx, o.source, kept, marks)
 	for i, v := range defined {
-		if mayLookAt(v, marks) == nil { // omit a sibling whose definition differs from the running process's
+		if mayLookAt(v, marks) == nil { // omit a view whose definition differs from the running process's
 			siblings = append(siblings, kept[i])
 		}
 	}
 	return siblings, err
 }
 
-// keptUp returns a function that reports whether the running process keeps a sibling up to date. running is the status
-// of the process.
+// keptUp returns a function that reports whether the running process keeps a sibling (another view of the sink) up to
+// date. running is the status of that process.
 func keptUp(running []replicator.ViewStatus) besides {
 	return func(sibling, _ replicator.Mark) bool {
 		return slices.ContainsFunc(running, func(s replicator.ViewStatus) bool { return s.View == sibling.View && s.KeptUp() })

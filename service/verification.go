@@ -24,9 +24,9 @@ type Verification struct {
 	Sample   float64 // the share of entities to compare; 0: all entities
 	Rate     int     // the maximum number of cells to compare a second; 0: no limit
 	Repair   bool
-	Listed   int // the maximum number of differences in each view's result; 0: twenty
+	Listed   int // the maximum number of differences in each view's result; 0: twenty of each shard
 	Progress func(view string, at verify.Progress)
-	Say      func(text string) // shows the operator a fact that explains the results
+	Say      func(text string) // tells the operator facts that explain the results
 }
 
 // Run verifies views one after the other. If a view can't be verified, Run still returns the results of the other
@@ -112,8 +112,8 @@ func (v Verification) shard(ctx context.Context, in *inspector, shard config.Sha
 }
 
 // fence returns a function that waits until the running process has applied the latest commits. It returns nil if no
-// process keeps the view up to date. If the process at http.listen is a standby, the error wraps server.ErrStandby,
-// because the view's progress is unknown.
+// process keeps the view up to date. If the process is a standby, the error wraps server.ErrStandby, because the view's
+// progress is unknown.
 func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Context) error, error) {
 	c := Client(v.Config)
 	running, err := c.Status(ctx)
@@ -141,8 +141,8 @@ func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Co
 	}, nil
 }
 
-// sayBehind shows how far a view is behind its source. It is for a view that no process keeps up to date: commits after
-// the view's position count as differences.
+// sayBehind shows how far a view is behind its source. It is for a view that no process keeps up to date, where later
+// commits count as differences.
 func (v Verification) sayBehind(ctx context.Context, o *inspection) error {
 	saved, err := Checkpoints(ctx, v.Config)
 	if err != nil {
@@ -173,9 +173,8 @@ func (v Verification) sayBehind(ctx context.Context, o *inspection) error {
 	return nil
 }
 
-// together opens a view and its siblings for a repair. If a process keeps the view up to date, the siblings are the
-// other views that it keeps up to date in the same sink. Otherwise, the siblings are the views that stopped at the same
-// position.
+// together opens a view for a repair, and with it the other views of the sink that the repair must also write. These
+// are the views that a running process keeps up to date, or else those that stopped at the same position.
 func (v Verification) together(
 	ctx context.Context, in *inspector, shard config.Shard, view *replicator.View,
 ) (*verify.Together, error) {
@@ -190,8 +189,8 @@ func (v Verification) together(
 	return in.together(ctx, shard, view, beside)
 }
 
-// ofSource returns a function that asks the running process for the status of its views with the given source. It omits
-// the status of the views with other sources: an outage of another source doesn't matter here.
+// ofSource returns a function that asks the running process for the status of its views with the given source. The
+// status with other sources is left out, because an outage of another source doesn't matter here.
 func (v Verification) ofSource(source string) func(context.Context) ([]replicator.ViewStatus, error) {
 	return func(ctx context.Context) ([]replicator.ViewStatus, error) {
 		views, err := Client(v.Config).Status(ctx)
