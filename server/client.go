@@ -48,7 +48,7 @@ func (c Client) Ready(ctx context.Context) error {
 	return err
 }
 
-// Wait returns once the views (all, if none is named) include the fence.
+// Wait returns once the views (all, if none is named) include every commit up to the fence.
 func (c Client) Wait(ctx context.Context, f Fence, views []string, timeout time.Duration) error {
 	// The server accepts FILE:POS in the gtid parameter, too.
 	q := url.Values{"view": views, "timeout": {timeout.String()}, "gtid": {f.At}}
@@ -181,8 +181,7 @@ type AnswerError struct {
 
 func (e *AnswerError) Error() string { return e.Text }
 
-// Is reports whether target is the error that replicator answered with, as the HTTP status or the reason code tells. So
-// errors.Is works across HTTP.
+// Is makes errors.Is work across HTTP: it recognizes the running process's error by the HTTP status or the reason code.
 func (e *AnswerError) Is(target error) bool {
 	switch target {
 	case ErrUnknown:

@@ -16,8 +16,8 @@ const (
 	lookEvery     = 5 * time.Second // the interval at which views are observed when no requests arrive
 )
 
-// history remembers the lag, the rate and the errors of views over the last hour. Each view takes a fixed amount of
-// memory. A view that is no longer listed is forgotten. The mutex guards the map and its values.
+// history remembers the lag, the rate and the errors of views over the last hour, in a fixed amount of memory for each
+// view. mu guards the map and its values.
 type history struct {
 	mu    sync.Mutex
 	views map[viewKey]*past
@@ -27,7 +27,7 @@ type history struct {
 type viewKey struct{ view, source string }
 
 type past struct {
-	step      int64 // the number of the time step that the newest values belong to
+	step      int64 // number of the time step that the newest values belong to
 	lag, rate [historyLength]float32
 
 	error     string
@@ -42,7 +42,7 @@ type past struct {
 
 func newHistory() *history { return &history{views: map[viewKey]*past{}} }
 
-// look records the current state of the views, and adds ErrorSince, LastError and ETA to them.
+// look records the views' current state, and sets their ErrorSince, LastError and ETA.
 func (h *history) look(now time.Time, views []replicator.ViewStatus) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,7 +97,6 @@ func (p *past) look(now time.Time, v *replicator.ViewStatus) {
 	p.lookFill(now, v)
 }
 
-// lookError sets the view's ErrorSince and LastError.
 func (p *past) lookError(now time.Time, v *replicator.ViewStatus) {
 	switch {
 	case v.Error != "" && p.error == "":
@@ -135,7 +134,7 @@ type curves struct {
 	rate []*float64
 }
 
-// of returns the history of a view up to now.
+// of returns the last hour of a view, up to now.
 func (h *history) of(now time.Time, view, source string) curves {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -50,9 +50,9 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request) {
 // size limit.
 const mostLooked = 100
 
-// Look makes the running process re-read cells from a source. It returns once the view has the current rows or dead
-// letters for them. Without cells, Look only checks that the process keeps the view up to date from that source. In
-// both cases the process re-reads the dead letters that other processes saved.
+// Look makes the running process re-read cells from a source, and returns once the view has their current rows or dead
+// letters. Without cells, it only checks that the process writes the view from that source. In both cases, the process
+// also loads the dead letters that other processes have saved.
 func (c Client) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	for first := true; first || len(cells) > 0; first = false {
 		n := min(len(cells), mostLooked)

@@ -12,7 +12,7 @@ import (
 
 // SourceStats describes one source as one pipeline reads it. Each pipeline has its own reader.
 type SourceStats struct {
-	Sink, Source  string   // the pipeline's sink, and the shard
+	Sink, Source  string   // the pipeline's sink, and the shard that the pipeline reads
 	Position      string   // the lowest position of the pipeline's views, as FILE:POS
 	GTID          string   // the transactions before Position, as a GTID set
 	Events, Bytes int64    // events and bytes of the binlog that were read since the start
@@ -25,10 +25,11 @@ type SourceStats struct {
 // several sources, the metrics show the sum of the counters, the highest age and the shortest retention.
 func (m *Metrics) Sources(get func(context.Context) []SourceStats) { m.now.sources.Store(&get) }
 
-// show sets the Controller whose Status the metrics of views come from.
+// show sets the Controller from which Collect gets the status of the views.
 func (m *Metrics) show(c Controller) { m.now.controller.Store(&c) }
 
-// nowCollector collects the metrics whose values are read at each scrape. Pipelines don't update them.
+// nowCollector collects the metrics whose values are read at each scrape, while pipelines update the others. It
+// implements prometheus.Collector.
 type nowCollector struct {
 	controller atomic.Pointer[Controller]
 	sources    atomic.Pointer[func(context.Context) []SourceStats]
@@ -65,7 +66,6 @@ func newNowCollector() *nowCollector {
 	}
 }
 
-// Describe implements prometheus.Collector.
 func (c *nowCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.lag, c.letters, c.progress, c.checkpoint, c.running, c.behind,
 		c.sourceAge, c.sourceEvents, c.sourceBytes, c.retain, c.statements} {
@@ -73,7 +73,6 @@ func (c *nowCollector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
@@ -87,7 +86,8 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.NewInvalidMetric(c.lag, err)
 		}
 		for _, v := range views {
-			// Only the group member that reads a partition reports this metric.
+			// The member of the consumer group that reads a partition reports this metric. If there is none, every
+			// member does.
 			if v.Behind != nil && v.State != replicator.StateMember {
 				gauge(c.behind, float64(*v.Behind), v.View, v.Source)
 			}
@@ -113,7 +113,8 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 	c.collectSources(out, gauge, oldest)
 }
 
-// collectSources collects the metrics of sources. If no source reports a PositionAge, it uses lag instead.
+// collectSources collects the metrics of sources. If no source reports a PositionAge, it uses lag, the highest lag of a
+// view.
 func (c *nowCollector) collectSources(out chan<- prometheus.Metric,
 	gauge func(*prometheus.Desc, float64, ...string), lag *float64,
 ) {
@@ -161,7 +162,7 @@ func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
 	at := map[string]int{}
 	for _, v := range all {
 		if v.State == replicator.StateMember || v.State == replicator.StateUnassigned && v.LagSeconds == nil {
-			continue // the group member that reads the partition, or read it last, reports the lag
+			continue // the group member that reads the partition, or was the last to read it, reports the lag
 		}
 		if v.State != replicator.StateFilling && v.State != replicator.StateRebuilding {
 			v.Progress = 1

@@ -120,7 +120,6 @@ func newCurve(what string, values []*float64, shown func(*float64) string) curve
 	return curve{b.String(), fmt.Sprintf("%s over the last hour: now %s, highest %s", what, shown(latest), shown(highest))}
 }
 
-// overview returns the current values of the status page.
 func (s *Server) overview(r *http.Request) pageData {
 	now := time.Now()
 	d := pageData{Title: "replicator", Script: template.JS(pageScript),
@@ -207,7 +206,7 @@ func (s *Server) lettersPage(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, "deadletters", d)
 }
 
-// liveEvent is an update of an open page.
+// liveEvent is an update of an open status page.
 type liveEvent struct {
 	Title string `json:"title"`
 	Now   string `json:"now"`

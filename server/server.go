@@ -16,7 +16,7 @@ import (
 	"replicator"
 )
 
-// Fence is a position in a source's binlog.
+// Fence is a position in a source's binlog that views should include.
 type Fence struct {
 	At     string // a GTID set or FILE:POS
 	Source string // the shard of the source; "" if there are no shards
@@ -27,7 +27,7 @@ type Controller interface {
 	// Status returns the status of every view and source, in the order of the configuration.
 	Status(ctx context.Context) ([]replicator.ViewStatus, error)
 
-	// Wait returns once the views (all, if none is named) include the fence.
+	// Wait returns once the views (all, if none is named) include every commit up to the fence.
 	Wait(ctx context.Context, fence Fence, views []string) error
 
 	// Retry retries dead letters. It returns how many letters it tried and how many of these remain.
@@ -72,7 +72,7 @@ type Selection struct {
 // If a Controller can't do what was requested, its error wraps one of these errors.
 var (
 	ErrUnknown = errors.New("not known")                  // no such view or dead letter
-	ErrInvalid = errors.New("invalid request")            // such as a fence that is neither a GTID set nor FILE:POS
+	ErrInvalid = errors.New("invalid request")            // such as a log position that is neither a GTID set nor FILE:POS
 	ErrBusy    = errors.New("not possible at the moment") // such as a rebuild while one runs
 	ErrStandby = errors.New("this process stands by")     // another process runs the views
 )
@@ -101,7 +101,7 @@ type Server struct {
 	listener net.Listener
 	http     http.Server
 	stop     context.CancelCauseFunc // ends the requests that wait
-	watching sync.WaitGroup          // waits for the goroutine of watch
+	watching sync.WaitGroup          // waits for the goroutine that runs watch
 	done     chan struct{}           // closed once served is set
 	served   error                   // the error that ended serving
 	waiting  chan struct{}           // has an element for each request that waits now; its capacity limits their number
@@ -257,7 +257,6 @@ func loopbackHost(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// limited limits a request's duration and the size of its body.
 func (s *Server) limited(most time.Duration, next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// http.Server.ReadTimeout can't be used here. It would end a waiting request as if the client had disconnected.

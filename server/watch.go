@@ -63,7 +63,6 @@ func (s *Server) views(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return s.watch.views(ctx)
 }
 
-// lookAtSources asks the sources for their positions.
 func (w *watch) lookAtSources(ctx context.Context) {
 	get := w.metrics.now.sources.Load()
 	if get == nil {
@@ -77,7 +76,7 @@ func (w *watch) lookAtSources(ctx context.Context) {
 	w.seen = seen
 }
 
-// sources returns the stats that the sources had a few seconds ago.
+// sources returns the stats that the sources had when they were last asked, some seconds ago.
 func (w *watch) sources() []SourceStats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
