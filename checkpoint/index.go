@@ -9,17 +9,16 @@ import (
 	"replicator"
 )
 
-// index knows which dead letters exist. It has its own lock, so that a look-up of letters never waits for a disk or a
-// server.
+// index knows which dead letters exist. It has its own lock, so that a look-up never waits for a disk or a server.
 type index struct {
 	mu      sync.RWMutex
 	entries map[letterID]entry
-	counts  map[string]int // by view: the number of letters; only views with letters
-	last    int64          // the last number given to a letter
+	counts  map[string]int // by view: the number of dead letters; only views that have some
+	last    int64          // the last number given to a dead letter
 }
 
 type entry struct {
-	number int64 // the letter's number: see replicator.DeadLetters.Known
+	number int64 // a letter that is saved again gets a new number
 	at     int64 // the letter's offset in the file store's log, or its `place` in the MySQL store's table
 	size   int64 // the size of the letter's line in the log, in bytes; 0 in the MySQL store
 	view   string
@@ -57,7 +56,7 @@ func (x *index) remove(id letterID) entry {
 	return e
 }
 
-// replace replaces the contents of x by the contents of other, which the caller must not use any more. The letters get
+// replace replaces the contents of x by those of other, which the caller must not use any more. The dead letters get
 // new numbers, because a number is never used twice.
 func (x *index) replace(other *index) {
 	x.mu.Lock()
@@ -75,8 +74,8 @@ func (x *index) get(id letterID) entry {
 	return x.entries[id]
 }
 
-// of returns the ids of the letters that a source's cells have in the view. A view usually has no letters, and then the
-// call costs nearly nothing.
+// of returns the ids of the dead letters that a source's cells have in the view. A view usually has no letters, and
+// then the call costs nearly nothing.
 func (x *index) of(view, source string, cells []replicator.Cell) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -92,7 +91,8 @@ func (x *index) of(view, source string, cells []replicator.Cell) []letterID {
 	return ids
 }
 
-// number returns the number of the letter that a source's cell has in the view; 0 if the cell has no letter.
+// number returns the number of the dead letter that a source's cell has in the view; 0 if there is none. A letter that
+// is saved again gets a new number.
 func (x *index) number(view, source string, c replicator.Cell) int64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -100,8 +100,8 @@ func (x *index) number(view, source string, c replicator.Cell) int64 {
 	return x.entries[id].number
 }
 
-// numbered returns the id of the letter that a source's cell has in the view. It returns nil if there is no letter, or
-// if the letter has a different number.
+// numbered returns the id of the dead letter that a source's cell has in the view; nil if there is none, or if it has
+// another number. A letter that is saved again gets a new number.
 func (x *index) numbered(view, source string, c replicator.Cell, number int64) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -112,7 +112,7 @@ func (x *index) numbered(view, source string, c replicator.Cell, number int64) [
 	return []letterID{id}
 }
 
-// id returns the id of the letter of a source's cell in the view, whether or not there is a letter.
+// id returns the id that a dead letter of a source's cell in the view has, or would have.
 func (x *index) id(view, source string, c replicator.Cell) letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -120,8 +120,8 @@ func (x *index) id(view, source string, c replicator.Cell) letterID {
 	return id
 }
 
-// find returns the id of the letter of a source's cell in the view, and reports whether there is such a letter. Ids
-// were once made without the source, and letters from that time keep their id.
+// find returns the id of the dead letter of a source's cell in the view, and reports whether there is such a letter.
+// Ids were once made without the source, and letters from that time keep their id.
 func (x *index) find(view, source string, c replicator.Cell) (id letterID, has bool) {
 	former := idOf(view, "", c)
 	if e, has := x.entries[former]; has && e.source == source {

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// mostLayouts is how many table layouts (see replicator.Layouts) are kept. The oldest layouts are dropped first. Saving
-// a layout that is already kept doesn't change its age.
+// mostLayouts is the maximum number of stored table layouts (the columns that tables had earlier). The oldest layouts
+// are dropped first. Saving a layout that is already stored doesn't change its age.
 const mostLayouts = 10_000
 
 type keptLayout struct {
@@ -29,8 +29,8 @@ type layoutsDocument struct {
 	Layouts []keptLayout `json:"layouts"`
 }
 
-// readLayouts reads layouts.json. Unreadable layouts count as forgotten: that only costs a comparison of the views with
-// their source.
+// readLayouts reads the table layouts in layouts.json. Unreadable layouts count as missing, which only costs a
+// comparison of the views with their source.
 func readLayouts(dir string) ([]keptLayout, error) {
 	data, err := os.ReadFile(filepath.Join(dir, layoutsName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +132,6 @@ const (
 	bytesTogether   = 1 << 20
 )
 
-// together groups layouts, so that one statement writes each group.
 func together(digests []string, layouts map[string]string) (all [][]string) {
 	bytes := 0
 	for _, digest := range digests {

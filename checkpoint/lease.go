@@ -9,12 +9,9 @@ import (
 	"replicator/internal/pause"
 )
 
-// lease is how long the lock outlives a process that holds it.
-//
-// The lock belongs to a session at the server. The server ends the session at once when the process is killed. If the
-// machine disappears or the process hangs, the server ends it only after wait_timeout. So that timeout is short, and a
-// live process sends a statement every beat. If a process was only slow, it finds its session gone, and does not write
-// without the lock.
+// lease says how soon another process can take the lock. The lock belongs to a session, which the server ends at once
+// when the process is killed, but only after wait_timeout when the machine disappears. So that timeout is short, and a
+// live process keeps sending statements.
 type lease struct {
 	beat     time.Duration // time between two statements that keep the session alive
 	outlives time.Duration // the session's wait_timeout, in whole seconds
@@ -43,7 +40,7 @@ func (s *MySQL) keep(ctx context.Context) {
 }
 
 // signOfLife sends a statement on the session that holds the lock. If the session is gone, it takes the lock again. If
-// another process has the lock by now, the store is lost.
+// another process has the lock by now, s.lost is closed.
 func (s *MySQL) signOfLife(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +48,7 @@ func (s *MySQL) signOfLife(ctx context.Context) {
 		return
 	}
 	if s.conn != nil {
-		answer, cancel := context.WithTimeout(ctx, s.lease.outlives) // after that, another process may have the lock
+		answer, cancel := context.WithTimeout(ctx, s.lease.outlives) // after this time, another process may have the lock
 		_, err := s.conn.ExecContext(answer, "DO 1")
 		cancel()
 		if err == nil {
@@ -85,8 +82,8 @@ func (s *MySQL) isLost() bool {
 
 // LockedError says which process holds a store. It wraps ErrLocked.
 type LockedError struct {
-	Store  string // the locked store
-	Holder string // the holder, if known
+	Store  string
+	Holder string // such as "connection 7 from 10.0.0.5:41234"
 	Advice string // what the operator can do
 }
 
@@ -94,7 +91,6 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("checkpoint: %s: %v (%s). %s", e.Store, ErrLocked, e.Holder, e.Advice)
 }
 
-// Unwrap returns ErrLocked.
 func (e *LockedError) Unwrap() error { return ErrLocked }
 
 // take takes the lock on a connection, with GET_LOCK. Such a lock is global on a server and ends with the connection.
@@ -129,6 +125,5 @@ func (s *MySQL) take(ctx context.Context, conn *sql.Conn) error {
 }
 
 // patience is how many seconds to wait for the lock, because the server may not have noticed yet that the holder is
-// gone. A store whose lock another process has taken (Lost) does not wait: its pipelines must end, and each of their
-// calls would wait.
+// gone. A store that lost its lock to another process doesn't wait, so that its pipelines end soon.
 const patience = 2

@@ -18,7 +18,7 @@ import (
 	"replicator"
 )
 
-// letters is the log of dead letters. Recording a letter appends a line, and so does removing letters.
+// letters is the log of dead letters, a file. Saving a letter appends a line, and so does removing letters.
 type letters struct {
 	path  string
 	index *index
@@ -27,11 +27,11 @@ type letters struct {
 	file    *os.File
 	size    int64 // the log's size in bytes, without an incomplete last line
 	live    int64 // bytes of lines that are not obsolete
-	changed bool  // an error made the file's content uncertain, so nothing may be appended
+	changed bool  // an error may have damaged the file, so nothing may be appended
 	closed  bool
 }
 
-// line is a line of the log. The log's first line has only the format.
+// line is a line of the dead-letter log. The log's first line has only the format.
 type line struct {
 	Format int      `json:"format,omitempty"`
 	Bury   *letter  `json:"bury,omitempty"`
@@ -54,7 +54,7 @@ type letter struct {
 	Raw      []byte    `json:"raw,omitempty"`
 }
 
-// openLetters opens the log for writing. It rewrites the log if most of it is obsolete.
+// openLetters opens the dead-letter log for writing. It rewrites the log if most of it is obsolete.
 func openLetters(path string) (*letters, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -86,7 +86,7 @@ func (l *letters) read() error {
 	for number := 1; ; number++ {
 		text, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // the last line is incomplete: see openLetters
+			return nil // the end, or an incomplete last line, which openLetters removes
 		}
 		if err != nil {
 			return fmt.Errorf("checkpoint: dead letters: %w", err)
@@ -209,8 +209,8 @@ func (l *letters) append(lines []line) error {
 	}
 	start := 0
 	for i, end := range ends {
-		// enter must get the line number 1 for the log's first line, which has the format. For later lines, any higher
-		// number will do.
+		// The log's first line, which has the format, must be entered as line 1. For later lines, any higher number
+		// will do.
 		number := 2
 		if l.size == 0 {
 			number = 1
@@ -221,15 +221,16 @@ func (l *letters) append(lines []line) error {
 		l.size += int64(end - start)
 		start = end
 	}
-	_ = l.compact() // if compact fails, the letters are still durable; the next append compacts again, or fails
+	_ = l.compact() // if compact fails, the letters are durable all the same; the next append compacts again, or fails
 	return nil
 }
 
-// leastGarbage is how many obsolete bytes make it worthwhile to rewrite the log. It is small, because the state
-// directory's disk may be small.
+// leastGarbage is how many bytes of obsolete lines make it worthwhile to rewrite the dead-letter log. It is small,
+// because the state directory's disk may be small.
 const leastGarbage = 64 << 10
 
-// compact rewrites the log if most of it is obsolete. Otherwise letters that recur would fill the disk.
+// compact rewrites the dead-letter log if most of it is obsolete. Otherwise letters that are saved again and again
+// would fill the disk.
 func (l *letters) compact() error {
 	if garbage := l.size - l.live; garbage < leastGarbage || garbage < l.live {
 		return nil
@@ -253,7 +254,6 @@ func (l *letters) compact() error {
 	return fmt.Errorf("checkpoint: compacting dead letters: %w", errors.Join(err, file.Close(), os.Remove(temporary)))
 }
 
-// copyTo writes the current letters to a new log, in order, and syncs the new log.
 func (l *letters) copyTo(fresh *letters) error {
 	out := bufio.NewWriterSize(fresh.file, 1<<16)
 	put := func(number int, text []byte) error {
@@ -293,7 +293,6 @@ func (l *letters) textOf(id letterID) ([]byte, error) {
 	return text, err
 }
 
-// list yields the current letters. It reads each letter only just before yielding it.
 func (l *letters) list(view string) iter.Seq2[replicator.DeadLetter, error] {
 	return func(yield func(replicator.DeadLetter, error) bool) {
 		if l.isClosed() {
@@ -319,7 +318,6 @@ func (l *letters) isClosed() bool {
 	return l.closed
 }
 
-// letter reads one letter, and reports whether the letter still exists.
 func (l *letters) letter(id letterID) (d replicator.DeadLetter, there bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

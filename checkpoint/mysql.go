@@ -26,7 +26,7 @@ var _ replicator.Store = (*MySQL)(nil)
 type MySQL struct {
 	db     *sql.DB
 	tables tables
-	index  *index // the index of the letters; entry.at is the letter's `place` in the table
+	index  *index // index of the dead letters; entry.at is a letter's `place` in the table
 
 	lease lease
 	end   context.CancelFunc // ends the goroutine that keeps the session alive
@@ -74,7 +74,7 @@ func openTables(ctx context.Context, db *sql.DB, t tables, l lease) (*MySQL, err
 	return s, nil
 }
 
-// setup says what attach does if tables are missing.
+// setup says what attach does if the store's tables are missing.
 type setup uint8
 
 const (
@@ -111,12 +111,11 @@ func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 	return db, newTables(c.DBName, prefix), nil
 }
 
-// silence is how long the connection may stay without an answer before it counts as lost, unless the DSN has a
-// readTimeout. The lock lives as long as its session at the server. So the next connection ends the lost connection's
-// session before it takes the lock (see package link).
+// silence is how long the server may take to answer before the connection counts as lost, unless the DSN has a
+// readTimeout. The next connection then ends the lost connection's session at the server, which still has the lock.
 const silence = longest
 
-// attach connects, takes the lock and reads the ids of all letters.
+// attach connects, takes the lock and reads the ids of all dead letters.
 func (s *MySQL) attach(ctx context.Context, missing setup) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -143,7 +142,7 @@ func (s *MySQL) attach(ctx context.Context, missing setup) error {
 	return nil
 }
 
-// Reread reads the ids of all letters again, because another process recorded some.
+// Reread reads the ids of all dead letters again, because another process saved some.
 func (s *MySQL) Reread(ctx context.Context) error {
 	return s.do(ctx, "reading dead letters", func(ctx context.Context, conn *sql.Conn) error {
 		index := newIndex()
@@ -167,11 +166,9 @@ func discard(conn *sql.Conn) error {
 	return err
 }
 
-// do runs f on the connection that holds the lock. After an error that may have lost the connection, and so the lock,
-// do closes the connection. The next call takes the lock again and reads the ids of all letters again.
-//
-// A call that runs is not interrupted when ctx ends: the driver would close the connection, and so one stopping
-// pipeline would cost all others the lock.
+// do runs f on the connection that holds the lock. If f's error may mean that the connection is lost, and so the lock,
+// do closes the connection, and the next call takes the lock again. do doesn't interrupt f when ctx ends: the driver
+// would then close the connection, and all pipelines would lose the lock.
 func (s *MySQL) do(ctx context.Context, what string, f func(ctx context.Context, conn *sql.Conn) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +197,7 @@ func (s *MySQL) do(ctx context.Context, what string, f func(ctx context.Context,
 	return fmt.Errorf("checkpoint: %s: %w", what, err)
 }
 
-// longest limits a single call, because a server that does not answer must not block a stop forever.
+// longest limits a single call, because a server that does not answer must not keep the program from stopping.
 const longest = 30 * time.Second
 
 // transact runs f in a transaction. After the commit it calls the function `applied`.
@@ -301,8 +298,8 @@ func (s *MySQL) remove(ctx context.Context, what string, ids []letterID) error {
 	return s.removeThose(ctx, what, func() []letterID { return ids })
 }
 
-// removeThose removes the letters that the function `choose` returns. No other call can change letters between the call
-// of choose and the removal.
+// removeThose removes the dead letters that the function `choose` returns. No other call can change letters between the
+// call of choose and the removal.
 func (s *MySQL) removeThose(ctx context.Context, what string, choose func() []letterID) error {
 	var ids []letterID
 	return s.transact(ctx, what, func(ctx context.Context, tx *sql.Tx) error {

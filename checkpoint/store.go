@@ -68,7 +68,6 @@ type place struct{ view, source string }
 
 func placeOf(c replicator.Checkpoint) place { return place{c.View, c.Source} }
 
-// sorted returns the checkpoints in the order in which stores list and write them: by view, then by source.
 func sorted(all map[place]replicator.Checkpoint) []replicator.Checkpoint {
 	list := make([]replicator.Checkpoint, 0, len(all))
 	for _, c := range all {

@@ -13,10 +13,9 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// tables has the table names and the statements of the MySQL store.
 type tables struct {
-	checkpoints, letters, layouts string // the tables' quoted names
-	lock                          string // the name of the store's lock
+	checkpoints, letters, layouts string
+	lock                          string // the store's name in GET_LOCK
 }
 
 func newTables(database, prefix string) tables {
@@ -99,7 +98,7 @@ func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error)
 		return fmt.Errorf("checkpoint: reading dead letters: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	names := map[string]string{} // so that all letters share one string for each view or source
+	names := map[string]string{} // lets all dead letters share one string for each view or source
 	shared := func(name string) string {
 		if _, known := names[name]; !known {
 			names[name] = name
@@ -123,18 +122,18 @@ func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error)
 }
 
 const (
-	// mostRaw is how many bytes of a row a letter keeps. If half the server's max_allowed_packet is less, that is the
-	// limit. The source still has the whole row.
+	// mostRaw is how many bytes of its row a dead letter keeps at most. If half the server's max_allowed_packet is
+	// less, that is the limit.
 	mostRaw = 8 << 20
 
 	// leastPacket is the lowest default of max_allowed_packet, MySQL 5.7's. MariaDB's default is 16 MiB.
 	leastPacket = 4 << 20
 
-	mostReason = 4 << 10 // most bytes of a letter's reason
+	mostReason = 4 << 10 // most bytes of a dead letter's reason
 )
 
-// bury saves a letter and returns its `place`, the AUTO_INCREMENT column in whose order letters are listed. If the
-// letter existed, REPLACE gives it a new place, so that it becomes the newest letter.
+// bury saves a dead letter and returns its `place`, the AUTO_INCREMENT column in whose order letters are listed. If the
+// letter existed, REPLACE gives it a new place, so that it becomes the newest.
 func (t tables) bury(ctx context.Context, db queryer, id letterID, d replicator.DeadLetter) (int64, error) {
 	reason, raw := strings.ToValidUTF8(d.Reason[:min(len(d.Reason), mostReason)], "�"), d.Raw
 	if len(raw) > leastPacket/2 {
@@ -158,13 +157,13 @@ func (t tables) bury(ctx context.Context, db queryer, id letterID, d replicator.
 	return result.LastInsertId()
 }
 
-// A page of letters ends at pageBytes of rows, or at pageLetters letters.
+// A page of dead letters ends at pageBytes of rows, or at pageLetters letters.
 const (
 	pageBytes   = 4 << 20
 	pageLetters = 100
 )
 
-// list yields letters page by page. While the caller handles a letter, list holds only one page in memory, and no
+// list yields dead letters page by page. While the caller handles a letter, list holds one page in memory, but no
 // connection.
 func list(
 	page func(after int64) (letters []replicator.DeadLetter, last int64, err error),
@@ -188,8 +187,8 @@ func list(
 	}
 }
 
-// page reads at most a page of letters. The `place` of each (an AUTO_INCREMENT column) is above the parameter `after`.
-// The result `last` is the place of the last letter.
+// page reads the next page of dead letters, in the order of the AUTO_INCREMENT column `place`. It begins above the
+// place `after`, and `last` is the place of the last letter.
 func (t tables) page(ctx context.Context, db queryer, view string, after int64) (
 	letters []replicator.DeadLetter, last int64, err error,
 ) {

@@ -32,7 +32,7 @@ func Usable(dir string) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: the state directory %s can't be created or written: %w", dir, err)
 	}
-	for _, name := range []string{lockName, lettersName} { // files that a replicator of another user may have left
+	for _, name := range []string{lockName, lettersName} { // another user's process may have left these files
 		file, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
 		switch {
 		case err == nil:
