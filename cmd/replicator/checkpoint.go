@@ -53,7 +53,6 @@ func checkpointShow(o *options) *cobra.Command {
 	return cmd
 }
 
-// shownCheckpoint is the printed form of a checkpoint.
 type shownCheckpoint struct {
 	View     string                         `json:"view"`
 	Source   string                         `json:"source,omitempty"`
@@ -212,7 +211,6 @@ func withPositions(cmd *cobra.Command, o *options, names []string, yes bool, que
 	return errors.Join(do(p, cmd.Context()), p.Close())
 }
 
-// loadViews loads the configuration and checks that it has the named views.
 func loadViews(o *options, names []string) (*config.Config, error) {
 	cfg, err := o.load()
 	if err != nil {
@@ -221,7 +219,6 @@ func loadViews(o *options, names []string) (*config.Config, error) {
 	return cfg, hasViews(cfg, names)
 }
 
-// hasViews returns an error if the configuration lacks one of the named views.
 func hasViews(cfg *config.Config, names []string) error {
 	for _, n := range names {
 		if cfg.View(n) == nil {

@@ -70,7 +70,6 @@ type letterList struct {
 	all, json   bool
 }
 
-// groups prints the dead letters, grouped by reason.
 func (l letterList) groups(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	const most = 50
 	groups, err := service.Groups(ctx, cfg, l.view)
@@ -99,10 +98,9 @@ func (l letterList) groups(ctx context.Context, cfg *config.Config, out io.Write
 	return err
 }
 
-// errPageFull ends a listing when the limit is reached.
+// errPageFull ends a listing of dead letters when --limit is reached.
 var errPageFull = errors.New("the page is full")
 
-// each prints the dead letters one by one.
 func (l letterList) each(ctx context.Context, cfg *config.Config, out, errOut io.Writer) error {
 	var rows [][]string
 	n, last, begun := 0, "", l.after == ""

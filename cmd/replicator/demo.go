@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // for the demo's writer and checks
+	_ "github.com/go-sql-driver/mysql" // driver for the demo's writer and checks
 	"github.com/spf13/cobra"
 
 	"replicator/config"
@@ -49,7 +49,6 @@ table with the cells, prints the result, and removes everything that it created.
 	return cmd
 }
 
-// demo is one run of `replicator demo`.
 type demo struct {
 	kind     servers.Kind
 	duration time.Duration
@@ -98,7 +97,6 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.show(ctx)
 }
 
-// prepare creates the example's tables.
 func (d *demo) prepare(ctx context.Context, server *servers.Server) error {
 	root, err := sql.Open("mysql", server.DSN(""))
 	if err != nil {
@@ -147,7 +145,7 @@ func (d *demo) show(ctx context.Context) error {
 	for tick := time.NewTicker(screen.interval()); seen.Err() == nil; {
 		select {
 		case <-tick.C:
-			if f := d.frame(seen); seen.Err() == nil { // once seen is done, the frame may be incomplete
+			if f := d.frame(seen); seen.Err() == nil { // once the context seen is done, the frame may be incomplete
 				screen.draw(f)
 			}
 		case <-seen.Done():

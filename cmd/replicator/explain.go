@@ -219,7 +219,6 @@ func printJoins(out io.Writer, joins []service.ExplainedJoin) {
 	}
 }
 
-// printEntries prints each entry on its own line.
 func printEntries(out io.Writer, title string, entries []json.RawMessage) {
 	fmt.Fprint(out, title)
 	if len(entries) == 0 {

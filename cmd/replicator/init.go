@@ -103,7 +103,6 @@ func (i *initialization) run(ctx context.Context, out, errOut io.Writer) error {
 	return nil
 }
 
-// parseTargets parses the values of --sink.
 func parseTargets(sinks []string) (targets []survey.Target, err error) {
 	for _, text := range sinks {
 		t, err := survey.ParseTarget(text)
@@ -141,8 +140,8 @@ func lookAtTargets(ctx context.Context, targets []survey.Target, source string) 
 // variablePassword matches a DSN that has an environment variable in place of the password.
 var variablePassword = regexp.MustCompile(`^[^:@/]*:(\$\{([A-Za-z_][A-Za-z0-9_]*)\})@`)
 
-// withPassword returns the DSN with the password in place of its variable, and the variable's name. If the DSN contains
-// the password itself, the name is that of the variable that the printed configuration will use.
+// withPassword replaces ${NAME} in a DSN by the variable's value, and returns the name, too. For a DSN with the
+// password itself, the name is that of the variable that the printed configuration will use.
 func withPassword(flag, dsn string, env func(string) (string, bool)) (full, variable string, err error) {
 	at := variablePassword.FindStringSubmatch(dsn)
 	if at == nil {

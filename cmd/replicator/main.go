@@ -23,7 +23,6 @@ import (
 	"replicator/service"
 )
 
-// Exit statuses.
 const (
 	exitDone   = 0
 	exitFailed = 1
@@ -118,7 +117,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// complete makes cmd and its subcommands add the configuration file's path to the commands that their errors recommend.
+// complete makes cmd and its subcommands add "-c FILE" to the `replicator` commands that their errors recommend.
 func (o *options) complete(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.file.Err(run(cmd, args)) }

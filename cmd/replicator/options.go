@@ -27,7 +27,6 @@ type options struct {
 	file remedy.File // the configuration file that was loaded; "" before loading
 }
 
-// load loads the configuration file that path returns.
 func (o *options) load() (*config.Config, error) { return o.loadBy(config.Load) }
 
 // loadToAsk loads the configuration for a command that only asks the running process. Such a command doesn't need the
@@ -89,7 +88,6 @@ func (o *options) completeViews(
 	return left, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeView completes the name of one view.
 func (o *options) completeView(
 	cmd *cobra.Command, words []string, begun string,
 ) ([]string, cobra.ShellCompDirective) {
@@ -135,7 +133,7 @@ func (o *options) logger() (*slog.Logger, error) {
 	return nil, usageError{fmt.Errorf("--log-format must be human or json, not %q", o.logFormat)}
 }
 
-// readable formats durations as text, because JSON would show nanoseconds. It also adds the configuration file to the
+// readable formats durations as text, because JSON would show nanoseconds. It also adds "-c FILE" to the `replicator`
 // commands in log lines.
 func (o *options) readable(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {

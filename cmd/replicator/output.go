@@ -20,7 +20,6 @@ func printJSON[T any](w io.Writer, objects []T) error {
 	return nil
 }
 
-// printTable prints rows in aligned columns under a header.
 func printTable(w io.Writer, header []string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, strings.ToUpper(strings.Join(header, "\t")))

@@ -28,7 +28,6 @@ is not paused is not affected. This command asks the running process (replicator
 	})
 }
 
-// pausedView is the result of pause or resume for one view.
 type pausedView struct {
 	View string `json:"view"`
 	Did  string `json:"did"`

@@ -79,8 +79,8 @@ func plan(cmd *cobra.Command, o *options, rate int, asJSON bool) error {
 	return err
 }
 
-// planDespite prints the plan for an invalid file, with which the running program changes nothing. It returns the
-// file's error.
+// planDespite prints the plan of a file that can't be used: the running program leaves every view unchanged. It returns
+// the file's error.
 func planDespite(cmd *cobra.Command, o *options, wrong error, asJSON bool) error {
 	running, err := o.askDespite(cmd.Context(), wrong, io.Discard)
 	if err != nil {
@@ -126,7 +126,7 @@ func printPlan(out io.Writer, views []service.PlannedView) error {
 	return err
 }
 
-// saidRate returns the text of the rate that a view's duration assumes, and where the rate comes from.
+// saidRate returns the rate that the duration of a view's fill assumes, and where the rate comes from, as text.
 func saidRate(v service.PlannedView) string {
 	why := map[string]string{
 		service.RateAsked:   "from --rate",

@@ -12,8 +12,8 @@ import (
 	"replicator/internal/guide"
 )
 
-// profiled runs execute and writes a CPU profile. The environment variable guide.Variable names the profile's
-// directory. `make profile` collects the profiles. Only builds with the tag "profile" have this function.
+// profiled runs execute and writes a CPU profile into the directory that the environment variable guide.Variable names.
+// Only builds with the tag "profile" do that; `make profile` collects the profiles.
 func profiled(execute func() int) (status int) {
 	file, err := os.Create(filepath.Join(os.Getenv(guide.Variable), fmt.Sprintf("%d.pprof", os.Getpid())))
 	if err == nil {

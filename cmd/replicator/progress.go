@@ -14,9 +14,9 @@ import (
 type progress struct {
 	terminal
 	began time.Time // when the current operation was first shown
-	what  string    // the name of the current operation
-	rows  int64     // the number of rows done at the time in began, perhaps by an earlier run
-	ratio float64   // the share of the rows done at the time in began
+	what  string    // name of the current operation
+	rows  int64     // rows that were done at began, perhaps by an earlier run
+	ratio float64   // share of the rows that was done at began, from 0 to 1
 	last  time.Time // when progress was last shown
 	drawn bool
 }

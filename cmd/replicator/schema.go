@@ -31,7 +31,6 @@ It creates nothing. Review and adapt the statements, then run them yourself, or 
 	return cmd
 }
 
-// missingTarget is the DDL of a missing target.
 type missingTarget struct {
 	Sink string `json:"sink"`
 	DDL  string `json:"ddl"`

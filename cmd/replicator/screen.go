@@ -34,7 +34,6 @@ type count struct {
 	rows  int64
 }
 
-// shownTables returns the tables that the demo counts.
 func shownTables() []string {
 	return []string{"users", "index_users_email", "companies", "index_companies_domain", "schools", "index_schools_name"}
 }
@@ -99,10 +98,8 @@ func newScreen(out io.Writer, quit context.CancelFunc) *screen {
 	return s
 }
 
-// untilQuit calls quit once the user presses q, Ctrl-C or Ctrl-D. restore resets the terminal.
-//
-// The goroutine of untilQuit ends with that key or with the program, because a read from a terminal can't be
-// interrupted.
+// untilQuit calls quit once the user presses q, Ctrl-C or Ctrl-D. restore resets the terminal. The goroutine that reads
+// keys can't be interrupted, so it ends with one of these keys or with the program.
 func untilQuit(quit context.CancelFunc) (restore func()) {
 	stdin := int(os.Stdin.Fd())
 	if !term.IsTerminal(stdin) {
@@ -163,7 +160,6 @@ func (s *screen) draw(f frame) {
 	_, _ = io.WriteString(s.out, b.String()) // a lost frame doesn't matter
 }
 
-// lines returns the lines of the frame on a terminal, starting with the title.
 func (f frame) lines() []string {
 	lines := []string{
 		"replicator demo   jogchat: users, companies and schools as schemaless cells, 17 tables kept of them",

@@ -14,7 +14,6 @@ import (
 	"replicator/view"
 )
 
-// openSink opens a configured sink.
 func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
 	views := service.ViewsOf(cfg, sink.Name)
 	wrong := func(err error) error {

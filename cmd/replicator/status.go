@@ -230,7 +230,6 @@ func comparedLines(views []replicator.ViewStatus, columns int) (lines []string) 
 	return lines
 }
 
-// statusTable returns a table with a row for each view.
 func statusTable(views []replicator.ViewStatus) *grid {
 	g := &grid{header: []string{"view", "sink", "kind", "state", "position", "lag", "rate", "dead letters"}}
 	shards := slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.Source != "" })

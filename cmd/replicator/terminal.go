@@ -60,7 +60,7 @@ type painted struct {
 	paint paint
 }
 
-// show returns the text in the form that is written to a terminal.
+// show returns the text, with escape sequences for its style if colour is true.
 func (p painted) show(colour bool) string {
 	if !colour || p.paint == plain {
 		return p.text
@@ -162,7 +162,6 @@ func (g *grid) add(cells []painted, notes ...painted) {
 	g.rows = append(g.rows, row)
 }
 
-// without returns the table without one column.
 func (g *grid) without(name string) *grid {
 	i := slices.Index(g.header, name)
 	if i < 0 {
@@ -175,7 +174,6 @@ func (g *grid) without(name string) *grid {
 	return less
 }
 
-// widths returns the widths of the columns.
 func (g *grid) widths() []int {
 	widths := make([]int, len(g.header))
 	for i, name := range g.header {
@@ -189,7 +187,6 @@ func (g *grid) widths() []int {
 	return widths
 }
 
-// width returns the width of the table.
 func (g *grid) width() int {
 	total := 2 * (len(g.header) - 1)
 	for _, w := range g.widths() {
@@ -252,7 +249,6 @@ func (g *grid) list(columns int, colour bool) (lines []string) {
 	return lines
 }
 
-// below returns the lines of a row's notes.
 func (r gridRow) below(columns int, colour bool) (lines []string) {
 	for _, n := range r.notes {
 		for _, text := range wrapped(n.text, max(columns-2, min(columns, 1))) {

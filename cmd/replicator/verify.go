@@ -159,7 +159,7 @@ type bars struct {
 	*progress
 }
 
-// quietFor is the interval between lines without a terminal.
+// quietFor is the interval between lines of progress if the output is not a terminal.
 const quietFor = 5 * time.Second
 
 func (b *bars) verifying(view string, at verify.Progress) {
