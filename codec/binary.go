@@ -11,14 +11,15 @@ import (
 type reader struct {
 	data  []byte
 	pos   int
-	value func(r *reader, depth int) (any, error) // reads one value of the format
-	left  int                                     // how many more values may be created
+	value func(r *reader, depth int) (any, error)
+	left  int // how many more values may be created: see MaxValues
 
-	// skips is set while an unwanted member is read. Its values are checked, but lists, maps, texts and bytes are
-	// returned empty.
+	// skips is set while a member that no view uses is read. Its syntax is checked, but its lists, maps, texts and bytes
+	// are returned empty.
 	skips bool
 
-	wanted *wanted // receives the members of the body's own map; nil within a member, or if all members are wanted
+	// receives the members that views use; nil if all members are wanted, or while a member's own value is read
+	wanted *wanted
 }
 
 // wanted holds the members of a body that views use. Only these are decoded.
@@ -27,8 +28,8 @@ type wanted struct {
 	values []any
 }
 
-// decodeAll decodes a value that must fill the whole body. If w is not nil, the wanted members of the body's map go to
-// w, and the returned value is empty.
+// decodeAll decodes a value that must fill the whole body. If w is not nil, the body's top-level members that w names
+// go to w, and the returned value is empty.
 func decodeAll(body []byte, w *wanted, value func(*reader, int) (any, error)) (any, error) {
 	r := &reader{data: body, value: value, left: MaxValues, wanted: w}
 	v, err := r.next(0)
@@ -41,7 +42,7 @@ func decodeAll(body []byte, w *wanted, value func(*reader, int) (any, error)) (a
 	return v, nil
 }
 
-// next reads a value and counts it against the limit.
+// next reads a value. It refuses a body that nests too deep, or of which more than MaxValues values would be kept.
 func (r *reader) next(depth int) (any, error) {
 	if depth >= MaxDepth {
 		return nil, errDepth
@@ -72,7 +73,6 @@ func (r *reader) uint(n int) (uint64, error) {
 	return v, err
 }
 
-// text reads n bytes that must be UTF-8.
 func (r *reader) text(n uint64) (string, error) {
 	b, err := r.take(n)
 	if err == nil && !utf8.Valid(b) {
@@ -99,9 +99,9 @@ const (
 	firstMap  = 16
 )
 
-// list reads n values. If n is indefinite, the list ends with a break code.
+// list reads n values. If n is the constant indefinite, the list ends with CBOR's break code.
 func (r *reader) list(n uint64, depth int) (any, error) {
-	r.wanted = nil // members are selected only in the body's own map, not in maps inside a list
+	r.wanted = nil // views select members of the body's top-level map only
 	list := []any{}
 	if !r.skips && n != indefinite {
 		list = make([]any, 0, min(n, firstList))
@@ -120,7 +120,7 @@ func (r *reader) list(n uint64, depth int) (any, error) {
 	}
 }
 
-// dict reads n members. If n is indefinite, the map ends with a break code.
+// dict reads a map of n members. If n is the constant indefinite, the map ends with CBOR's break code.
 func (r *reader) dict(n uint64, depth int) (any, error) {
 	if r.wanted != nil {
 		w := r.wanted
@@ -145,7 +145,7 @@ func (r *reader) dict(n uint64, depth int) (any, error) {
 	}
 }
 
-// wantedOf reads the members of the body's own map, and stores the wanted ones in w.
+// wantedOf reads the members of the body's top-level map, and stores those that w names in w.
 func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
 	for {
 		if more, err := r.more(&n); !more || err != nil {
@@ -157,7 +157,7 @@ func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
 		}
 		i := w.names.find([]byte(name))
 		if r.skips = i < 0; r.skips {
-			r.left++ // undoes the count of the name, because an unwanted member's name is not kept
+			r.left++ // MaxValues does not count this name, because it is not kept
 		}
 		v, err := r.next(depth + 1)
 		r.skips = false
@@ -170,7 +170,7 @@ func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
 	}
 }
 
-// more reports whether another value of a list or map follows. n counts the remaining values.
+// more reports whether another value of a list or map follows, and counts it in n, the number of values left.
 func (r *reader) more(n *uint64) (bool, error) {
 	switch *n {
 	case 0:

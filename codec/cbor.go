@@ -11,12 +11,11 @@ import (
 	"replicator"
 )
 
-// decodeCBOR reads CBOR (RFC 8949) with definite and indefinite lengths. Big integers (tags 2 and 3) and decimal
-// fractions (tag 4) are exact. Tags for references are refused. Other tags only describe a value (a date, a UUID) and
-// are ignored. undefined becomes null.
+// decodeCBOR reads CBOR (RFC 8949). Big integers (tags 2 and 3) and decimal fractions (tag 4) stay exact. Tags for
+// references are refused, and all other tags (a date, a UUID) are ignored.
 func decodeCBOR(body []byte, w *wanted) (any, error) { return decodeAll(body, w, cborValue) }
 
-// indefinite stands for the length of a value that has no length, but ends with a break code.
+// indefinite stands for the length of a CBOR value that ends with a break code instead of having a length.
 const indefinite = math.MaxUint64
 
 const cborBreak = 0xff
@@ -58,8 +57,8 @@ func cborValue(r *reader, depth int) (any, error) {
 	return r.tagged(n, depth)
 }
 
-// argument reads the number in a value's head, which is the value's first byte and up to eight more. The first byte's
-// low bits, info, are the number itself or say how many bytes hold it.
+// argument reads the number in a value's head, which is the value's first byte and up to eight more. info is the low
+// bits of the first byte: the number itself, or how many bytes hold it.
 func (r *reader) argument(major, info byte) (uint64, error) {
 	switch {
 	case info < 24:
@@ -67,7 +66,7 @@ func (r *reader) argument(major, info byte) (uint64, error) {
 	case info <= 27:
 		n, err := r.uint(1 << (info - 24))
 		if err == nil && n == indefinite && major >= 2 {
-			err = errShort // this number stands for an indefinite length here; no body is that long
+			err = errShort // here this number would mean an indefinite length; no body is that long
 		}
 		return n, err
 	case info == 31 && major >= 2 && major <= 5:
@@ -103,7 +102,7 @@ func halfFloat(bits uint16) float64 {
 	case 0:
 		f = math.Ldexp(fraction, -24)
 	case 31:
-		f = math.Inf(1) // or NaN; both become notFinite
+		f = math.Inf(1) // for NaN, too: finite treats both alike
 	default:
 		f = math.Ldexp(fraction+1024, exponent-25)
 	}
@@ -124,7 +123,7 @@ func (r *reader) cborText(n uint64) (any, error) {
 	return string(b), err
 }
 
-// continues reports whether a value of indefinite length continues. If not, it reads the break code.
+// continues reports whether a value of indefinite length continues. At the end of the value, it skips the break code.
 func (r *reader) continues() (bool, error) {
 	if r.pos == len(r.data) {
 		return false, errShort
@@ -136,7 +135,7 @@ func (r *reader) continues() (bool, error) {
 	return false, nil
 }
 
-// chunks reads a string of indefinite length. It consists of strings of the same type with definite lengths.
+// chunks reads a string of indefinite length: a sequence of strings of the same type with definite lengths.
 func (r *reader) chunks(major byte) ([]byte, error) {
 	all := []byte{}
 	for {
@@ -167,14 +166,13 @@ func (r *reader) chunks(major byte) ([]byte, error) {
 	}
 }
 
-// tagged reads the value that a tag belongs to.
 func (r *reader) tagged(tag uint64, depth int) (any, error) {
 	switch tag {
-	case 25, 29: // references: the index of a shared text would be mistaken for a value
+	case 25, 29: // references to shared texts and values: the index would be mistaken for the value
 		return nil, fmt.Errorf("reference tag %d is not supported (write bodies without references to texts "+
 			"and shared values)", tag)
 	}
-	if r.skips && 2 <= tag && tag <= 4 { // a number must be created to find its errors
+	if r.skips && 2 <= tag && tag <= 4 { // the tags 2 to 4 are numbers, which must be decoded to be checked
 		left := r.left
 		r.skips = false
 		defer func() { r.left, r.skips = left, true }()
@@ -203,7 +201,7 @@ func (r *reader) tagged(tag uint64, depth int) (any, error) {
 // maxExponent limits the digits that a short body can create with the exponent of a decimal fraction.
 const maxExponent = 1000
 
-// decimalFraction converts a list of two numbers: the exponent of ten and the mantissa.
+// decimalFraction converts CBOR's decimal fraction: a list of the exponent of ten and the mantissa.
 func decimalFraction(v any) (any, error) {
 	parts, ok := v.([]any)
 	if !ok || len(parts) != 2 {

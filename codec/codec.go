@@ -18,9 +18,8 @@ const (
 	// MaxSize limits the size of a decompressed body, in bytes.
 	MaxSize = 64 << 20
 
-	// MaxValues limits the values that are created for the wanted members of a body. A list or an object counts as one
-	// more than its elements. A value takes at most 64 bytes besides its text, so a body's values take at most 64 MiB
-	// besides their texts.
+	// MaxValues limits how many values are decoded for the views that use a body. A list or an object counts as one value,
+	// and so does each element. A value takes at most 64 bytes besides its text.
 	MaxValues = 1_000_000
 )
 
@@ -32,7 +31,7 @@ type Codec struct {
 	name   string
 	layers []layer // the compressions, the outermost first
 	format format
-	spaces sync.Pool // holds *space, the memory for decompression
+	spaces sync.Pool // buffers for decompression: *space
 }
 
 // format decodes a decompressed body. An implementation keeps no reference to body, because its memory is reused. The
@@ -131,7 +130,7 @@ var (
 	errEmpty = errors.New("the body is empty")
 )
 
-// unpack decompresses body and calls decode with the result. decode must not keep a reference to it.
+// unpack decompresses body and calls decode with the result, whose memory is used again afterwards.
 func (c *Codec) unpack(body []byte, decode func([]byte) error) error {
 	switch {
 	case body == nil:
@@ -159,10 +158,10 @@ func (c *Codec) unpack(body []byte, decode func([]byte) error) error {
 	return c.unpackInto(in, body, decode)
 }
 
-// unpackInto does what unpack does, with the buffers of space.
+// unpackInto decompresses body with the given buffers and calls decode with the result.
 func (c *Codec) unpackInto(space *space, body []byte, decode func([]byte) error) error {
 	for i, l := range c.layers {
-		dst := &space[i%2] // the other buffer holds the input
+		dst := &space[i%2] // the layers write to the two buffers in turn
 		var err error
 		if *dst, err = l((*dst)[:0], body); err != nil {
 			return err
@@ -175,22 +174,21 @@ func (c *Codec) unpackInto(space *space, body []byte, decode func([]byte) error)
 	return decode(body)
 }
 
-// maxKept limits the memory that is kept for later decompressions, so that one huge body doesn't cost memory
+// maxKept limits the bytes of buffers that are kept for later decompressions, so that one huge body doesn't cost memory
 // permanently.
 const maxKept = 1 << 20
 
-// Decoder decodes a few members of a table's bodies.
+// Decoder decodes the members of a table's bodies that views use.
 type Decoder struct {
 	codec *Codec
 	want  names
 }
 
-// Decode stores the decoder's members in values, in the order of their names. A value is nil if its member is missing
-// or null. values must be as long as the list of names, and is undefined after an error. Texts may be parts of body, so
-// the caller must not write to body afterwards.
+// Decode stores the decoder's members in values, in the order in which Codec.Decoder got the names. A value is nil if
+// its member is missing or null. Texts may be parts of body, so the caller must not write to body afterwards.
 func (d *Decoder) Decode(body []byte, values []any) error {
 	clear(values)
-	if len(d.codec.layers) == 0 && len(body) > 0 { // the common case, without a closure
+	if len(d.codec.layers) == 0 && len(body) > 0 { // without compression, spare the closure below
 		return d.codec.format.members(body, d.want, values)
 	}
 	return d.codec.unpack(body, func(body []byte) error {
@@ -198,8 +196,8 @@ func (d *Decoder) Decode(body []byte, values []any) error {
 	})
 }
 
-// names finds the index of a member's name. A few names are compared one by one. That is faster than a map, because
-// most names differ in length.
+// names finds the index of a member's name. If there are only a few names, comparing them one by one is faster than a
+// map, because most names differ in length.
 type names struct {
 	list  []string
 	index map[string]int // each name's index in list; nil if there are only a few names

@@ -10,7 +10,6 @@ import (
 	"sync"
 )
 
-// inflater is a streaming decompressor that can be reset and used again.
 type inflater interface {
 	io.Reader
 	reset(body io.Reader) error
@@ -34,7 +33,6 @@ type gzipReader struct {
 
 func (r *gzipReader) reset(body io.Reader) error { return r.Reset(body) }
 
-// newZlib returns a layer for zlib (RFC 1950), which Python's zlib.compress and MySQL clients write.
 func newZlib() layer { return streamLayer("zlib", func() inflater { return &zlibReader{} }) }
 
 func newGzip() layer { return streamLayer("gzip", func() inflater { return &gzipReader{} }) }
@@ -66,12 +64,10 @@ type stream struct {
 	body     bytes.Reader
 }
 
-// readBounded appends all of r to dst, up to MaxSize. If the result doesn't fit into the buffers for small bodies, and
-// dst is such a buffer, it returns errLarge.
+// readBounded appends all of r to dst, up to MaxSize. If dst is a buffer for small bodies, and the result doesn't fit
+// into such a buffer, it returns errLarge.
 func readBounded(dst []byte, r io.Reader) ([]byte, error) {
 	for {
-		// The buffer grows to at most MaxSize plus one byte. The extra byte shows that the body exceeds the limit, so a
-		// decompression bomb costs no more memory.
 		if len(dst) == cap(dst) {
 			if cap(dst) == maxSmall {
 				return dst, errLarge

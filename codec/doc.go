@@ -1,5 +1,6 @@
-// Package codec decodes the bodies of cells. A body has a format (json, msgpack, pickle, cbor) inside any number of
-// compressions (zlib, gzip, zstd, lz4, snappy). The name of a codec lists the outermost first: "json", "zlib+pickle".
+// Package codec decodes bodies: columns that hold an encoded document in each row. A body has a format (json, msgpack,
+// pickle, cbor) inside any number of compressions (zlib, gzip, zstd, lz4, snappy). The name of a codec lists the
+// outermost first: "json", "zlib+pickle".
 //
 // # Promises
 //

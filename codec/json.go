@@ -88,7 +88,6 @@ func (s *scanner) openBody() error {
 	return s.Fail("the body is a JSON " + kind + ", want an object")
 }
 
-// value decodes the value at the current position, which is depth levels deep.
 func (s *scanner) value(depth int) (any, error) {
 	if s.left--; s.left < 0 {
 		return nil, s.Fail(errMany.Error())
@@ -130,7 +129,7 @@ func (s *scanner) value(depth int) (any, error) {
 }
 
 func (s *scanner) object(depth int) (replicator.Object, error) {
-	var few [8]replicator.Member // on the stack: few objects have more members, so most need a single allocation
+	var few [8]replicator.Member // on the stack: few objects have more members, so most objects need one allocation
 	members := few[:0]
 	for more := !s.Closes('}'); more; {
 		raw, err := s.Name()
@@ -165,7 +164,7 @@ func (s *scanner) array(depth int) ([]any, error) {
 	return list, nil
 }
 
-// numberValue converts a number whose syntax was checked.
+// numberValue converts a number of valid syntax to an int64 or uint64 if that is exact, and otherwise to a Number.
 func (s *scanner) numberValue(raw []byte, integral bool) any {
 	if !integral {
 		return replicator.Number(s.kept(raw))

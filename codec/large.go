@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Decompressing a large body takes megabytes of memory. If every lane (one of a pipeline's writers) decompressed large
-// bodies into its own growing memory, that would take about ten times the size of one body. So only one large body is
-// decompressed at a time. Its memory is kept for the next one, and dropped after some time without one.
+// Decompressing a large body takes megabytes of memory. So only one large body is decompressed at a time in the
+// process, even if several goroutines decode. Its memory is kept for the next large body, and dropped after some time
+// without one.
 
-// space is memory for decompression: the input and the output of one layer.
+// space holds the two buffers for decompression: each compression layer reads one and writes the other.
 type space [2][]byte
 
 const (
@@ -24,8 +24,8 @@ const (
 // errLarge means that the decompressed body doesn't fit into the buffers for small bodies.
 var errLarge = errors.New("the body is large when it is decompressed")
 
-// grown returns the size of the buffer that replaces a full one: at most MaxSize plus one byte. The extra byte shows
-// that the body exceeds the limit, so a decompression bomb costs no more memory.
+// grown returns the size of the buffer that replaces a full one. The maximum is one byte more than MaxSize, because
+// this byte is enough to show that the body is too large.
 func grown(size int) int {
 	if size < maxSmall {
 		return min(max(512, 2*size), maxSmall)
@@ -33,13 +33,13 @@ func grown(size int) int {
 	return min(2*size, MaxSize+1)
 }
 
-// large is the only space for large bodies in the process. All codecs share it.
+// large holds the buffers for large bodies, which all codecs of the process share.
 var large largeSpace
 
 type largeSpace struct {
-	using sync.Mutex // held while the space is in use
+	using sync.Mutex // held while a caller uses the buffers
 
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex
 	kept    *space
 	dropped *time.Timer
 }
@@ -55,7 +55,7 @@ func (l *largeSpace) get() *space {
 	return s
 }
 
-// put ends the use of the space. A timer frees its memory unless it is used again within keepLarge.
+// put keeps the buffers for the next large body. A timer drops them unless they are used again within keepLarge.
 func (l *largeSpace) put(s *space) {
 	l.mu.Lock()
 	l.kept = s

@@ -31,8 +31,8 @@ func newLZ4() layer {
 			return framed(dst, body)
 		}
 		n := binary.LittleEndian.Uint32(body)
-		// LZ4 compresses at most 255 to 1. With this check, a false size can't make us allocate much, and a body that isn't
-		// LZ4 is not reported as too large. The library's assembly must not get an empty buffer: it would write to address 0.
+		// LZ4 expands data at most 255 times, so a larger size is false, and must not make us allocate memory. A size of 0 is
+		// refused because the library's assembly would write to address 0.
 		if n == 0 || uint64(n) > 255*uint64(len(body)) {
 			return dst, inflateError("lz4", errLZ4)
 		}

@@ -10,8 +10,8 @@ import (
 )
 
 // decodeMsgpack reads MessagePack. A str that is not UTF-8 becomes bytes, because the first version of the format has
-// no other type for bytes. The only supported extension type is the timestamp. It becomes text in the form of a MySQL
-// date, in UTC.
+// no other type for bytes. The only supported extension type is the timestamp, which becomes text in the form of a
+// MySQL date, in UTC.
 func decodeMsgpack(body []byte, w *wanted) (any, error) { return decodeAll(body, w, msgpackValue) }
 
 func msgpackValue(r *reader, depth int) (any, error) {
@@ -32,7 +32,7 @@ func msgpackValue(r *reader, depth int) (any, error) {
 		return int64(int8(c)), nil
 	case c <= 0xc3:
 		return msgpackConstant(c)
-	case c >= 0xd4 && c <= 0xd8: // fixext
+	case c >= 0xd4 && c <= 0xd8: // fixext 1 to 16: extensions of a fixed size
 		return r.extension(1 << (c - 0xd4))
 	case c >= 0xca && c <= 0xd3:
 		return r.msgpackNumber(c)
@@ -64,18 +64,20 @@ func (r *reader) msgpackNumber(c byte) (any, error) {
 	return unsigned(n), err
 }
 
-// sized reads a length of 1, 2 or 4 bytes, and then a value of this length.
+// sized reads a value after its length. The value's first byte, c, gives the value's type and says whether the length
+// takes 1, 2 or 4 bytes.
 func (r *reader) sized(c byte, depth int) (any, error) {
-	first := byte(0xdc - 1) // array: code 0xdc has a 2-byte length, 0xdd a 4-byte length, and no code a 1-byte length
+	// array 16 is 0xdc and array 32 is 0xdd. There is no array 8, which would come before them.
+	first := byte(0xdc - 1)
 	switch {
 	case c <= 0xc6:
-		first = 0xc4 // bin
+		first = 0xc4 // bin 8, bin 16, bin 32
 	case c <= 0xc9:
-		first = 0xc7 // ext
+		first = 0xc7 // ext 8, ext 16, ext 32
 	case c <= 0xdb:
-		first = 0xd9 // str
+		first = 0xd9 // str 8, str 16, str 32
 	case c >= 0xde:
-		first = 0xde - 1 // map
+		first = 0xde - 1 // map 16, map 32; there is no map 8
 	}
 	n, err := r.uint(1 << (c - first))
 	if err != nil {
@@ -117,7 +119,7 @@ func (r *reader) float(size int) (any, error) {
 	return finite(math.Float64frombits(n)), nil
 }
 
-// dateForm is the form of a time as text. MySQL and Elasticsearch both read it as UTC.
+// dateForm is the form in which a timestamp becomes text. MySQL and Elasticsearch both read it as UTC.
 const dateForm = "2006-01-02T15:04:05.999999999"
 
 func (r *reader) extension(n uint64) (any, error) {

@@ -14,42 +14,35 @@ import (
 )
 
 // A pickle is a program for a small stack machine, which Python's pickletools documents. This decoder runs the
-// instructions of protocols 0 to 5. It knows a fixed list of the standard library's data classes (see construct and
-// pyObject.value). It never looks up or calls anything that a pickle names. An object of any other class becomes a
-// replicator.Unread.
-//
-// A dictionary becomes an object, as in the other formats. Lists, tuples and sets become []any. unicode is text. Python
-// 2's str and Python 3's bytes become text if they look like text (see textOrBytes), because Python 2 programs often
-// write text as str.
+// instructions of protocols 0 to 5, and never looks up or calls anything that a pickle names. It knows the standard
+// library's classes for plain data; an object of any other class becomes a replicator.Unread.
 
-// unpickler is the stack machine. Its stack holds values as Codec decodes them, and the py types below, such as pyDict.
-// The resolver converts these types at the end, because a pickle may put a list or dictionary into another one and
-// change it afterwards.
+// unpickler is the stack machine. Lists and dictionaries stay pyList and pyDict until the end, because a pickle may put
+// a list into another one and change it afterwards. Then the resolver converts them.
 type unpickler struct {
 	data  []byte
 	pos   int
 	stack []any
-	marks []int // indexes into stack
+	marks []int // the size of the stack at each mark, which MARK instructions set
 	memo  map[uint64]any
 
-	steps int // how many more values may be pushed or stored, or marks set
-	room  int // how many more bytes of text may be made from existing texts
+	steps int // how many more values may be pushed or stored; a mark counts as a value
+	room  int // how many more bytes may be copied from texts that the pickle contains
 }
 
 type (
 	pyBytes string
 	py16    string // 16 bytes that Python 3 wrote as bytes: never text, even if they look like text
 	pyList  struct{ items []any }
-	pyDict  struct{ items []any } // key, value, key, value …
-	pyClass string                // module.name
+	pyDict  struct{ items []any } // keys and values in turn
+	pyClass string                // the class with its module, such as datetime.date
 )
 
 var errPickleStack = errors.New("the pickle takes a value that is not on its stack")
 
-// maxSteps limits the steps of running a pickle. It is higher than MaxValues, because Python also stores most values in
-// the pickle's memo, and each store is a step. The result has limits of its own: a pickle can put one list many times
-// into other lists, and do the same with those lists. So MaxValues limits the values after this expansion, and MaxSize
-// limits their bytes. Without these limits, a pickle of 55 KiB could repeat one text until a sink writes 300 MiB.
+// maxSteps limits how many values a pickle may push and store while it runs. It is higher than MaxValues, because
+// Python also stores most values in the pickle's memo, which is another step. The result has limits of its own, because
+// a pickle can use one list many times.
 const maxSteps = 3 * MaxValues
 
 func decodePickle(body []byte, w *wanted) (any, error) {
@@ -84,7 +77,6 @@ func decodePickle(body []byte, w *wanted) (any, error) {
 
 var errSteps = fmt.Errorf("the pickle has more than %d instructions that make values", maxSteps)
 
-// charge counts an instruction's steps and bytes of text against the limits.
 func (u *unpickler) charge(steps, bytes int) error {
 	u.steps -= steps
 	u.room -= bytes
@@ -102,13 +94,13 @@ func (u *unpickler) step(op byte) error {
 		return err
 	}
 	switch op {
-	case 0x80: // PROTO
+	case 0x80: // opcode PROTO: the version of the protocol
 		v, err := u.take(1)
 		if err == nil && v[0] > 5 {
 			return fmt.Errorf("pickle protocol %d is newer than 5", v[0])
 		}
 		return err
-	case 0x95: // FRAME: only a hint for readers of files
+	case 0x95: // opcode FRAME: only a hint for readers of files
 		_, err := u.take(8)
 		return err
 	case '(':
@@ -127,16 +119,16 @@ func (u *unpickler) step(op byte) error {
 	case '2':
 		v, err := u.top()
 		return u.push(v, err)
-	case ']', 0x8f: // EMPTY_LIST, EMPTY_SET
+	case ']', 0x8f: // opcodes EMPTY_LIST, EMPTY_SET
 		return u.push(&pyList{}, nil)
 	case ')':
 		return u.push(&pyList{}, nil)
 	case '}':
 		return u.push(&pyDict{}, nil)
-	case 'l', 't', 0x91: // LIST, TUPLE, FROZENSET
+	case 'l', 't', 0x91: // opcodes LIST, TUPLE, FROZENSET
 		items, err := u.popMark()
 		return u.push(&pyList{items: items}, err)
-	case 0x85, 0x86, 0x87: // TUPLE1 to TUPLE3
+	case 0x85, 0x86, 0x87: // opcodes TUPLE1 to TUPLE3
 		items, err := u.popN(int(op) - 0x84)
 		return u.push(&pyList{items: items}, err)
 	case 'd':
@@ -148,7 +140,7 @@ func (u *unpickler) step(op byte) error {
 	case 'a':
 		items, err := u.popN(1)
 		return u.extendList(items, err)
-	case 'e', 0x90: // APPENDS, ADDITEMS
+	case 'e', 0x90: // opcodes APPENDS, ADDITEMS
 		items, err := u.popMark()
 		return u.extendList(items, err)
 	case 's':
@@ -159,32 +151,32 @@ func (u *unpickler) step(op byte) error {
 		return u.extendDict(items, err)
 	case 'c', 0x93, 'i', 'o', 'b', 'R', 0x81, 0x92, 0x82, 0x83, 0x84, 'P', 'Q':
 		return u.class(op)
-	case 0x97: // NEXT_BUFFER: the data is outside of the pickle
+	case 0x97: // opcode NEXT_BUFFER: the data is outside of the pickle
 		return u.push(&pyObject{class: "of a buffer"}, nil)
-	case 0x98: // READONLY_BUFFER: only marks the value on the stack
+	case 0x98: // opcode READONLY_BUFFER: only marks the value on the stack
 		_, err := u.top()
 		return err
 	}
 	return u.memory(op)
 }
 
-// memory runs the instructions that store values in the memo and load them.
+// memory runs the instructions that store values in the memo, the pickle's table of numbered values, and load them.
 func (u *unpickler) memory(op byte) error {
 	var n uint64
 	var err error
 	switch op {
-	case 'p', 'g': // PUT, GET
+	case 'p', 'g': // opcodes PUT, GET: the number is a line of text
 		var line []byte
 		if line, err = u.line(); err == nil {
 			if n, err = strconv.ParseUint(string(line), 10, 32); err != nil {
 				err = errors.New("the pickle contains an invalid memo index")
 			}
 		}
-	case 'q', 'h': // BINPUT, BINGET
+	case 'q', 'h': // opcodes BINPUT, BINGET: the number is one byte
 		n, err = u.uint(1)
-	case 'r', 'j': // LONG_BINPUT, LONG_BINGET
+	case 'r', 'j': // opcodes LONG_BINPUT, LONG_BINGET: the number is four bytes
 		n, err = u.uint(4)
-	case 0x94: // MEMOIZE
+	case 0x94: // opcode MEMOIZE: the number is the next one
 		n = uint64(len(u.memo))
 	default:
 		return fmt.Errorf("the pickle contains the unknown instruction 0x%02x", op)
@@ -262,7 +254,7 @@ func (u *unpickler) push(v any, err error) error {
 	return u.charge(1, 0)
 }
 
-// floor returns the size of the stack at the last mark. Instructions can't pop values below the mark.
+// floor returns the size of the stack at the last mark. Instructions can't pop values below a mark.
 func (u *unpickler) floor() int {
 	if len(u.marks) == 0 {
 		return 0
@@ -313,7 +305,7 @@ func (u *unpickler) extendList(items []any, err error) error {
 	switch list := v.(type) {
 	case *pyList:
 		list.items = append(list.items, items...)
-	case *pyObject: // an object of a class that extends list; its elements are ignored
+	case *pyObject: // an object of a class that extends list: the elements are ignored
 	default:
 		err = errPickleStack
 	}
@@ -331,18 +323,18 @@ func (u *unpickler) extendDict(items []any, err error) error {
 	switch dict := v.(type) {
 	case *pyDict:
 		dict.items = append(dict.items, items...)
-	case *pyObject: // an object of a class that extends dict; its members are ignored
+	case *pyObject: // an object of a class that extends dict: the members are ignored
 	default:
 		err = errPickleStack
 	}
 	return err
 }
 
-// resolver converts the result of the unpickler to the values that Codec decodes. It copies a value that the pickle
-// uses several times, and counts every copy.
+// resolver converts the result of the unpickler to values as the other formats have them. A value that the pickle uses
+// several times is copied, and every copy counts against the limits.
 type resolver struct {
-	budget int // how many more values may be made
-	bytes  int // how many more bytes may be copied
+	budget int // how many more values the result may have: see MaxValues
+	bytes  int // how many more bytes of texts and bytes the result may have: see MaxSize
 }
 
 var errExpanded = fmt.Errorf("the pickle expands to more than %d MiB", MaxSize>>20)
@@ -364,7 +356,7 @@ func (r *resolver) value(v any, depth int) (any, error) {
 		if r.bytes -= len(v); r.bytes < 0 {
 			return nil, errExpanded
 		}
-		r.budget -= len(v) / 16 // bytes are copied
+		r.budget -= len(v) / 16 // byte strings are copied, so 16 bytes count as a value
 		return textOrBytes(string(v)), nil
 	case string:
 		if r.bytes -= len(v); r.bytes < 0 {
@@ -392,7 +384,6 @@ func (r *resolver) value(v any, depth int) (any, error) {
 	return v, nil
 }
 
-// charge counts an object's texts and state against the limits, before the object is converted.
 func (r *resolver) charge(o *pyObject) error {
 	for _, a := range o.arguments {
 		text, _ := textOf(a)
@@ -420,7 +411,7 @@ func (r *resolver) wanted(v *pyDict, w *wanted) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.budget++ // undoes the count of the name, because names are not kept
+		r.budget++ // MaxValues does not count this name, because it is not kept
 		if at := w.names.find([]byte(name)); at >= 0 {
 			if w.values[at], err = r.value(v.items[i+1], 1); err != nil {
 				return nil, err
@@ -430,8 +421,8 @@ func (r *resolver) wanted(v *pyDict, w *wanted) (any, error) {
 	return replicator.Object(nil), nil
 }
 
-// members converts a dictionary to an object. If a key can't be a name, the dictionary becomes Unread. If the
-// dictionary is the body itself, members returns an error.
+// members converts a dictionary to an object. If a key is neither text nor an integer, the dictionary becomes Unread,
+// or an error if it is the whole body (depth 0).
 func (r *resolver) members(v *pyDict, depth int) (any, error) {
 	all := make([]replicator.Member, 0, len(v.items)/2)
 	for i := 0; i < len(v.items); i += 2 {
@@ -456,7 +447,7 @@ func (r *resolver) members(v *pyDict, depth int) (any, error) {
 	return replicator.MakeObject(all), nil
 }
 
-// long reads an integer in two's complement, little-endian, after its length in n bytes.
+// long reads a little-endian integer in two's complement. Its length comes first and takes n bytes.
 func (u *unpickler) long(n int) (any, error) {
 	size, err := u.uint(n)
 	if err != nil {

@@ -14,16 +14,15 @@ import (
 type pyObject struct {
 	class     string
 	arguments []any
-	state     any // set by BUILD
+	state     any // set by the opcode BUILD
 }
 
-// class runs the instructions that name a class, create an object or set an object's state.
 func (u *unpickler) class(op byte) error {
 	switch op {
-	case 'c': // GLOBAL
+	case 'c': // opcode GLOBAL: a class, by its name
 		class, err := u.classLines()
 		return u.push(class, err)
-	case 0x93: // STACK_GLOBAL
+	case 0x93: // opcode STACK_GLOBAL: a class, by its name on the stack
 		items, err := u.popN(2)
 		if err != nil {
 			return err
@@ -34,9 +33,9 @@ func (u *unpickler) class(op byte) error {
 			return err
 		}
 		return u.push(pyClass(module+"."+name), nil)
-	case 'i', 'o': // INST, OBJ: objects of old classes, written by Python 2
+	case 'i', 'o': // opcodes INST, OBJ: objects of old-style classes, which Python 2 writes
 		return u.instance(op)
-	case 'b': // BUILD
+	case 'b': // opcode BUILD: sets an object's state
 		items, err := u.popN(1)
 		if err != nil {
 			return err
@@ -45,14 +44,14 @@ func (u *unpickler) class(op byte) error {
 		if object, ok := v.(*pyObject); ok {
 			object.state = items[0]
 		}
-		return err // a list or dictionary has no attributes to keep
-	case 0x82, 0x83, 0x84: // EXT1, EXT2, EXT4
+		return err // if v is a list or a dictionary, its attributes are dropped
+	case 0x82, 0x83, 0x84: // opcodes EXT1, EXT2, EXT4: a class, by its number in a registry of the writer
 		n, err := u.uint(1 << (op - 0x82))
 		return u.push(pyClass(fmt.Sprintf("of extension code %d", n)), err)
-	case 'P': // PERSID
+	case 'P': // opcode PERSID: an object outside of the pickle, by its id
 		_, err := u.line()
 		return u.push(&pyObject{class: "of a persistent id"}, err)
-	case 'Q': // BINPERSID
+	case 'Q': // opcode BINPERSID: an object outside of the pickle, by its id on the stack
 		_, err := u.popN(1)
 		return u.push(&pyObject{class: "of a persistent id"}, err)
 	}
@@ -93,7 +92,7 @@ func (u *unpickler) instance(op byte) error {
 // construct runs the instructions that call a class: REDUCE, NEWOBJ, NEWOBJ_EX.
 func (u *unpickler) construct(op byte) error {
 	n := 2
-	if op == 0x92 { // NEWOBJ_EX: also has named arguments
+	if op == 0x92 { // opcode NEWOBJ_EX: pops named arguments, too, which are ignored
 		n = 3
 	}
 	items, err := u.popN(n)
@@ -108,7 +107,7 @@ func (u *unpickler) construct(op byte) error {
 	return u.call(class, arguments.items)
 }
 
-// call pushes the object that a class creates from arguments. It first counts the bytes that are copied, because a
+// call pushes the object that a class creates from arguments. It first counts the bytes that would be copied, because a
 // pickle may use the same arguments many times.
 func (u *unpickler) call(class pyClass, arguments []any) error {
 	steps, bytes := 0, 0
@@ -130,8 +129,8 @@ func (u *unpickler) call(class pyClass, arguments []any) error {
 	return u.push(construct(class, arguments), nil)
 }
 
-// construct creates the containers that Python writes as objects: bytes, sets and byte arrays in old protocols, and the
-// standard library's collections. pyObject.value converts other objects at the end, when their state is known.
+// construct creates the containers that Python writes as calls of a class: bytes, sets, byte arrays and the standard
+// library's collections. Other objects stay a pyObject until the end, when their state is known.
 func construct(class pyClass, arguments []any) any {
 	name := string(class)
 	if module, rest, _ := strings.Cut(name, "."); module == "__builtin__" || module == "builtins" {
@@ -144,7 +143,7 @@ func construct(class pyClass, arguments []any) any {
 		return nil
 	}
 	switch name {
-	case "_codecs.encode": // bytes, written by Python 3 in protocols 0 to 2
+	case "_codecs.encode": // Python 3 writes bytes so in protocols 0 to 2
 		if len(arguments) == 2 {
 			text, isText := arguments[0].(string)
 			encoding, _ := arguments[1].(string)
@@ -172,7 +171,7 @@ func construct(class pyClass, arguments []any) any {
 		if dict, ok := dictionary(name, arguments); ok {
 			return dict
 		}
-	case "getattr": // getattr of a class, in protocols without dotted names
+	case "getattr": // protocols below 4 write a nested class as getattr(outer class, name)
 		if len(arguments) == 2 {
 			outer, isClass := arguments[0].(pyClass)
 			inner, isText := textOf(arguments[1])
@@ -180,7 +179,7 @@ func construct(class pyClass, arguments []any) any {
 				return outer + "." + pyClass(inner)
 			}
 		}
-	case "copy_reg._reconstructor", "copyreg._reconstructor": // arguments: a class, its base and the base's state
+	case "copy_reg._reconstructor", "copyreg._reconstructor": // arguments: a class, its base class and the base's state
 		if len(arguments) == 3 {
 			if of, ok := arguments[0].(pyClass); ok {
 				return &pyObject{class: string(of)}
@@ -220,7 +219,6 @@ func orderedDict(pairs []any) (any, bool) {
 	return d, true
 }
 
-// value converts an object of one of the standard library's classes for plain values.
 func (o *pyObject) value() any {
 	var v any
 	switch o.class {
@@ -245,7 +243,7 @@ func (o *pyObject) value() any {
 	return v
 }
 
-// textOf returns the text of a unicode value or of a Python 2 str.
+// textOf returns the text of a Python 2 str or of a unicode value.
 func textOf(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -258,7 +256,6 @@ func textOf(v any) (string, bool) {
 	return "", false
 }
 
-// decimal converts a Decimal with all digits. NaN and infinities become Unread.
 func (o *pyObject) decimal() any {
 	if len(o.arguments) != 1 {
 		return nil
@@ -270,7 +267,7 @@ func (o *pyObject) decimal() any {
 	s := scanner{Scanner: jsonscan.Scanner{Data: []byte(text)}}
 	raw, integral, err := s.Number()
 	switch {
-	case err != nil && strings.ContainsAny(text, "Nn"): // NaN, sNaN12, Infinity
+	case err != nil && strings.ContainsAny(text, "Nn"): // such as NaN, sNaN12, Infinity
 		return notFinite
 	case err != nil || s.Pos < len(text):
 		return nil
@@ -278,7 +275,7 @@ func (o *pyObject) decimal() any {
 	return s.numberValue(raw, integral)
 }
 
-// uuid converts a UUID. Its number is in the object's state, a dictionary.
+// uuid converts a UUID, whose number is the item "int" of the object's state.
 func (o *pyObject) uuid() any {
 	state, _ := o.state.(*pyDict)
 	if state == nil {

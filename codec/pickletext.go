@@ -19,7 +19,6 @@ func (u *unpickler) take(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// line reads up to the next newline and returns the text before it.
 func (u *unpickler) line() ([]byte, error) {
 	n := bytes.IndexByte(u.data[u.pos:], '\n')
 	if n < 0 {
@@ -44,7 +43,7 @@ func (u *unpickler) unsigned(n int) (any, error) {
 	return unsigned(v), err
 }
 
-// bytes reads a byte string after its length in n bytes.
+// bytes reads a byte string. Its length comes first and takes n bytes.
 func (u *unpickler) bytes(n int) (any, error) {
 	size, err := u.uint(n)
 	if err != nil {
@@ -55,7 +54,7 @@ func (u *unpickler) bytes(n int) (any, error) {
 }
 
 // python3 marks 16 bytes that Python 3 wrote as bytes, so that they never become text: they may be a UUID that happens
-// to look like text. Python 2 writes a str with other instructions, and a str becomes text whenever it looks like text.
+// to look like text. Other bytes become text if they look like text.
 func python3(v any, err error) (any, error) {
 	if b, ok := v.(pyBytes); ok && len(b) == 16 {
 		return py16(b), err
@@ -63,7 +62,7 @@ func python3(v any, err error) (any, error) {
 	return v, err
 }
 
-// text reads a UTF-8 text after its length in n bytes.
+// text reads a UTF-8 text. Its length comes first and takes n bytes.
 func (u *unpickler) text(n int) (any, error) {
 	v, err := u.bytes(n)
 	if err != nil {
@@ -120,7 +119,6 @@ func (u *unpickler) textLine(op byte) (any, error) {
 	return unquotePython(b[1 : len(b)-1])
 }
 
-// unquotePython resolves the escapes of a Python 2 string.
 func unquotePython(b []byte) (any, error) {
 	out := make([]byte, 0, len(b))
 	for i := 0; i < len(b); i++ {
@@ -153,7 +151,7 @@ func unquotePython(b []byte) (any, error) {
 	return pyBytes(out), nil
 }
 
-// rawUnicode resolves Python's raw-unicode-escape: Latin-1, with \uXXXX and \UXXXXXXXX for other characters. Old builds
+// rawUnicode decodes Python's raw-unicode-escape: Latin-1, with \uXXXX and \UXXXXXXXX for other characters. Old builds
 // of Python write characters above U+FFFF as two surrogates.
 func rawUnicode(b []byte) (any, error) {
 	var units []rune
@@ -196,7 +194,7 @@ func rawUnicode(b []byte) (any, error) {
 	return string(units), nil
 }
 
-// latin1 returns the bytes that a text of U+0000 to U+00FF stands for.
+// latin1 encodes a text as Latin-1; false if a character is above U+00FF.
 func latin1(text string) (string, bool) {
 	out := make([]byte, 0, len(text))
 	for _, r := range text {

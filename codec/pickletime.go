@@ -29,7 +29,6 @@ func (o *pyObject) fields(size int) ([]byte, bool) {
 	return nil, false
 }
 
-// zone returns the time zone from the arguments, or nil if they contain no time zone.
 func (o *pyObject) zone() any {
 	if len(o.arguments) < 2 {
 		return nil
@@ -71,8 +70,8 @@ func (o *pyObject) date() any {
 	return day.Format(time.DateOnly)
 }
 
-// clock converts a datetime.time. Without a date the offset of a zone with daylight saving time is unknown, and
-// isoformat() then shows no offset.
+// clock converts a datetime.time. Without a date, the offset of a zone with daylight saving time is unknown, and
+// Python's isoformat() shows none.
 func (o *pyObject) clock() any {
 	b, ok := o.fields(6)
 	if !ok {
@@ -139,8 +138,8 @@ func (o *pyObject) micros() (*big.Int, bool) {
 	return sum, true
 }
 
-// offsetOf returns the UTC offset of a tzinfo at a clock time, as isoformat() shows it. It returns "" if isoformat()
-// shows no offset.
+// offsetOf returns the UTC offset of a Python tzinfo at a clock time, as isoformat() shows it; "" if isoformat() shows
+// none.
 func offsetOf(zone any, wall *time.Time, fold bool) (string, replicator.Unread) {
 	if zone == nil {
 		return "", ""
@@ -172,7 +171,7 @@ func offsetOf(zone any, wall *time.Time, fold bool) (string, replicator.Unread) 
 		if minutes, ok := argument(0).(int64); ok {
 			return showOffset(time.Duration(minutes) * time.Minute), ""
 		}
-	case "pytz._p": // a zone with its offset at that time
+	case "pytz._p": // arguments: the zone's name, then its UTC offset at that time in seconds
 		if seconds, ok := argument(1).(int64); ok {
 			return showOffset(time.Duration(seconds) * time.Second), ""
 		}
@@ -183,9 +182,9 @@ func offsetOf(zone any, wall *time.Time, fold bool) (string, replicator.Unread) 
 	return "", unknown
 }
 
-// zoneOffset returns the UTC offset of a zone in the time zone database. After a clock is set back, some times occur a
-// second time: fold means the second one. Times that a clock skips get the offset from before the change. With fold
-// they get the offset from after the change (PEP 495).
+// zoneOffset returns the UTC offset of a zone in the time zone database at a clock time. After a clock is set back,
+// some times occur twice: fold means the second one. For times that a clock skips, fold selects the offset from after
+// the change (PEP 495).
 func zoneOffset(key any, wall *time.Time, fold bool, unknown replicator.Unread) (string, replicator.Unread) {
 	name, ok := textOf(key)
 	if !ok || name == "" || name == "Local" {

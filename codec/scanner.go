@@ -6,10 +6,9 @@ import (
 	"replicator/internal/jsonscan"
 )
 
-// scanner converts JSON tokens to values.
 type scanner struct {
 	jsonscan.Scanner
-	left   int  // how many more values may be created
+	left   int  // how many more values may be decoded: see MaxValues
 	shares bool // decoded texts may share Data's memory, so Data must not change afterwards
 }
 

@@ -9,10 +9,10 @@ import (
 	"replicator"
 )
 
-// wholeFormat is a format that decodes a body of any type, and then refuses the body if it is not a map.
+// wholeFormat is a format that decodes a body of any type, and then refuses a body that is not a map.
 type wholeFormat struct {
 	name   string
-	decode func(body []byte, w *wanted) (any, error) // see decodeAll
+	decode func(body []byte, w *wanted) (any, error)
 }
 
 func (f wholeFormat) document(body []byte) (replicator.Object, error) { return f.read(body, nil) }
