@@ -1,6 +1,6 @@
 // Package favorites is an example with plain columns that change in place: who favorited what, and how often. It
 // contains the example's files, a writer with all kinds of changes that an application may make, and a check of every
-// view. The check shares no code with the program.
+// view that shares no code with the replicator.
 package favorites
 
 import _ "embed"

@@ -6,8 +6,8 @@ import (
 	"replicator/internal/lab"
 )
 
-// Verify compares every view with the rows of favorite, using the servers' own clients. No other client may write to
-// the table while Verify runs.
+// Verify compares every view with the rows of the table favorite, using the servers' own clients. No other client may
+// write to the table while Verify runs.
 func Verify(ctx context.Context, db lab.MySQL, cache lab.Redis) (held int, differences []string, err error) {
 	want, err := expected(ctx, db)
 	if err != nil {
@@ -25,8 +25,8 @@ func Verify(ctx context.Context, db lab.MySQL, cache lab.Redis) (held int, diffe
 	return held, differences, nil
 }
 
-// expected computes from the source's rows what each view should contain. A counter of 0 has no entry, but a score of 0
-// has one.
+// expected computes from the source's rows what each view should contain. Counter views have no entry for a sum of 0,
+// but the sorted set has a member with score 0.
 func expected(ctx context.Context, db lab.MySQL) (map[string]lab.Held, error) {
 	const rows, sums = "SELECT object_id, user_id, cnt, timestamp FROM favorite", "SELECT object_id, SUM(cnt) FROM favorite GROUP BY object_id"
 	favorites, err := db.Rows(ctx, rows)
@@ -56,7 +56,6 @@ func expected(ctx context.Context, db lab.MySQL) (map[string]lab.Held, error) {
 		"favorited_by":   by, "favorites_of": of}, nil
 }
 
-// stored reads the content of each view from the sinks.
 func stored(ctx context.Context, db lab.MySQL, cache lab.Redis) (map[string]lab.Held, error) {
 	got := map[string]lab.Held{"favorite_counter": {}, "user_favorite": {}}
 	counters, err := db.Rows(ctx, "SELECT object_id, cnt FROM favorite_counter")

@@ -7,9 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Writer makes the changes that users and administrators make. Counts grow in place, and favorites are removed or move
-// to another object. Objects and users are deleted with all their favorites, and large counts are imported. Every user
-// favorites one hot object.
+// Writer changes favorites as users and administrators do. Counts grow, favorites are removed or move to another
+// object, large counts are imported, and objects and users are deleted with all their favorites.
 type Writer struct {
 	db             *sql.DB
 	rand           *rand.Rand
@@ -18,7 +17,7 @@ type Writer struct {
 	written atomic.Int64
 }
 
-// Hot is the object that every user favorites.
+// Hot is the id of an object that many changes concern.
 const Hot = 1
 
 // NewWriter returns a writer. Two writers of one database need different seeds.
@@ -72,12 +71,12 @@ func (w *Writer) change() (statement string, args []any) {
 	case n < 94: // a favorite moves to another object, in another partition: the row's key changes
 		return "UPDATE IGNORE favorite SET object_id = ? WHERE object_id = ? AND user_id = ?", []any{1 +
 			w.rand.IntN(w.objects), object, user}
-	case n < 97: // an object is deleted
+	case n < 97:
 		if object == Hot {
 			object++
 		}
 		return "DELETE FROM favorite WHERE object_id = ?", []any{object}
-	default: // a user is deleted
+	default:
 		return "DELETE FROM favorite WHERE user_id = ?", []any{user}
 	}
 }

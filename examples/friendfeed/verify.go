@@ -40,7 +40,7 @@ func Verify(ctx context.Context, python string, source lab.MySQL,
 	return held, differences, nil
 }
 
-// expected returns the content that each table of each shard should have.
+// expected returns what each table should contain, by "TABLE of shard N".
 func expected(ctx context.Context, python string, source lab.MySQL, shards int) (map[string]lab.Held, error) {
 	entities, err := source.Rows(ctx, "SELECT HEX(id), HEX(body) FROM entities")
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package jogchat is an example with schemaless cells. An application writes users, companies and schools to one table
-// as immutable versions. The views are index tables and row tables. The package contains the example's files, a writer
-// with all kinds of changes that an application may make, and a check of every table. The check shares no code with the
-// program.
+// Package jogchat is an example with schemaless cells: users, companies and schools in one table, as immutable
+// versions. The views are index tables and row tables. The package contains the example's files, a writer with all
+// kinds of changes, and a check of every table that shares no code with the replicator.
 package jogchat
 
 import (
@@ -29,11 +28,11 @@ func Schema() []string {
 	return statements
 }
 
-// Table describes a target table of the example, and which cells and properties its columns come from.
+// Table describes one of the tables that the views fill.
 type Table struct {
 	Name   string
-	Entity string   // the column_name of the cells that the table shows
-	Fields []string // the properties that the table shows, which are also its column names
+	Entity string   // the column_name of the cells in the table: users, companies or schools
+	Fields []string // the properties of a cell's body that the table shows; also its column names
 	Index  bool     // true: an index table (Fields and row_key); false: a row table (id and Fields)
 }
 

@@ -23,7 +23,7 @@ type Report struct {
 	Differences []string // at most a few for each table; empty if every table is right
 }
 
-// Verify compares every table with the newest remaining cells. No other client may write while Verify runs.
+// Verify compares every table with the newest version of each cell. No other client may write while Verify runs.
 func Verify(ctx context.Context, source, target Querier) (Report, error) {
 	cells, err := newest(ctx, source)
 	if err != nil {
@@ -53,7 +53,7 @@ type cell struct {
 	body map[string]any
 }
 
-// newest reads the newest body of each cell, by entity.
+// newest reads the newest version of each cell, by column_name.
 func newest(ctx context.Context, db Querier) (map[string][]cell, error) {
 	rows, err := db.QueryContext(ctx,
 		"SELECT row_key, column_name, body FROM cell ORDER BY row_key, column_name, ref_key DESC")
@@ -71,7 +71,7 @@ func newest(ctx context.Context, db Querier) (map[string][]cell, error) {
 			return nil, err
 		}
 		if bytes.Equal(key, lastKey) && name == lastName {
-			continue // an older version
+			continue // an older version of the same cell
 		}
 		lastKey, lastName = key, name
 		c := cell{key: key}
@@ -85,8 +85,7 @@ func newest(ctx context.Context, db Querier) (map[string][]cell, error) {
 	return cells, rows.Err()
 }
 
-// expected returns the row that a cell gives in the table, formatted for comparison. It returns false if the cell gives
-// no row.
+// expected formats the row that the table should have for a cell; false if it should have none.
 func (t Table) expected(c cell) (string, bool) {
 	parts := []string{hex.EncodeToString(c.key)}
 	for _, f := range t.Fields {
@@ -113,7 +112,7 @@ func (t Table) expected(c cell) (string, bool) {
 	return strings.Join(parts, " | "), true
 }
 
-// held reads the table's rows, in the format in which expected returns them.
+// held reads the table's rows and formats them as Table.expected does.
 func (t Table) held(ctx context.Context, db Querier) (map[string]bool, error) {
 	columns := []string{"id"}
 	if t.Index {
@@ -151,7 +150,6 @@ func (t Table) held(ctx context.Context, db Querier) (map[string]bool, error) {
 	return held, rows.Err()
 }
 
-// differences describes missing and unexpected rows, a few of each.
 func differences(table string, want, got map[string]bool) []string {
 	const few = 5
 	var out []string

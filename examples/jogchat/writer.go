@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// Writer writes cells as an application does, including rare cases. It writes new versions, and some late ones with a
-// lower ref_key than the newest. Properties change, disappear or become null. Old versions are archived, newest
-// versions are deleted, and deleted entities return. Some keys end in zero bytes.
+// Writer writes cells as an application does, including rare cases: versions that arrive late, properties that
+// disappear or become null, entities that are deleted and return, and keys that end in zero bytes.
 type Writer struct {
 	db       *sql.DB
 	rand     *rand.Rand
@@ -75,7 +74,7 @@ func (w *Writer) change(ctx context.Context, tx *sql.Tx) error {
 		return w.put(ctx, tx, e, 0)
 	case n < 14: // late: an older version arrives after a newer one
 		return w.put(ctx, tx, e, 1+w.rand.Int64N(1e9))
-	case n < 16: // archive old versions
+	case n < 16: // archive: delete all versions but the newest
 		return w.delete(ctx, tx, e,
 			"ref_key < (SELECT * FROM (SELECT MAX(ref_key) FROM cell WHERE row_key = ? AND column_name = ?) newest)", e.key[:],
 			e.kind)
@@ -83,9 +82,9 @@ func (w *Writer) change(ctx context.Context, tx *sql.Tx) error {
 		return w.delete(ctx, tx, e,
 			"ref_key = (SELECT * FROM (SELECT MAX(ref_key) FROM cell WHERE row_key = ? AND column_name = ?) newest)", e.key[:],
 			e.kind)
-	case n == 18: // delete the entity
+	case n == 18:
 		return w.delete(ctx, tx, e, "TRUE")
-	default: // update in place
+	default:
 		_, err := tx.ExecContext(ctx,
 			"UPDATE cell SET body = ? WHERE row_key = ? AND column_name = ? ORDER BY ref_key DESC LIMIT 1",
 			w.body(e), e.key[:], e.kind)
@@ -119,7 +118,7 @@ func (w *Writer) delete(ctx context.Context, tx *sql.Tx, e *entity, where string
 	return err
 }
 
-// body returns a body in which every property may be missing or null.
+// body returns the JSON of a cell, in which every property may be missing or null.
 func (w *Writer) body(e *entity) []byte {
 	id := hex.EncodeToString(e.key[:])
 	if w.rand.IntN(2) == 0 {

@@ -5,7 +5,7 @@ package outsiders
 
 import (
 	"context"
-	_ "embed" // for Config
+	_ "embed"
 	"fmt"
 	"strconv"
 
@@ -17,7 +17,8 @@ import (
 //go:embed replicator.toml
 var Config string
 
-// Verify compares every view with the rows. It returns the number of entries in the views, and the differences.
+// Verify compares every view with the rows of sbtest1. It returns the number of entries in the views, and the
+// differences.
 func Verify(ctx context.Context, db lab.MySQL, cache lab.Redis) (held int, differences []string, err error) {
 	rows, err := db.Rows(ctx, "SELECT id, k, c, pad FROM sbtest1")
 	if err != nil {

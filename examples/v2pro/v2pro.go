@@ -1,6 +1,6 @@
-// Package v2pro is an example with an event log. Every command appends a row with an account's new state and version.
-// The views in MySQL, Redis and Elasticsearch show the newest states. The package contains the example's files, an
-// application that handles commands, and a check of every view. The check shares no code with the program.
+// Package v2pro is an example with an event log. Every command appends a row with an account's new state and version,
+// and the views in MySQL, Redis and Elasticsearch show the newest states. The package contains the example's files, an
+// application that handles commands, and a check of every view that shares no code with the replicator.
 package v2pro
 
 import _ "embed"

@@ -78,7 +78,6 @@ func (a *account) text(name string) string {
 	return "NULL"
 }
 
-// expected returns what each view should contain.
 func expected(accounts []account) map[string]lab.Held {
 	want := map[string]lab.Held{}
 	for _, view := range []string{"account_state", "index_account_owner", "account_hash", "account_json",
@@ -94,7 +93,8 @@ func expected(accounts []account) map[string]lab.Held {
 		if a.state["owner"] != nil {
 			want["index_account_owner"][a.id] = a.text("owner")
 		}
-		open := a.state["status"] != nil && a.state["status"] != "closed" // a condition on a missing property is false
+		// As in the views, a condition on a missing property is false.
+		open := a.state["status"] != nil && a.state["status"] != "closed"
 		if open {
 			want["account_search"][a.id] = a.pick("owner", "email", "status", "balance", "points", "tags", "address")
 			money.add(a.state["currency"], a.state["balance"])
@@ -117,7 +117,7 @@ func expected(accounts []account) map[string]lab.Held {
 	return want
 }
 
-// hash adds the fields of an account's hash.
+// hash adds the fields that the account's hash in Redis should have.
 func (a *account) hash(to lab.Held) {
 	key := "v2pro:account:" + a.id + " "
 	to[key+"version"] = a.version
@@ -183,7 +183,6 @@ func (s sums) held(prefix string, decimals int) lab.Held {
 	return h
 }
 
-// held reads the content of each view from the sinks.
 func (s Sinks) held(ctx context.Context) (map[string]lab.Held, error) {
 	got := map[string]lab.Held{}
 	var err error
@@ -251,8 +250,8 @@ func (s Sinks) fromRedis(ctx context.Context, keep func(view string, h lab.Held,
 	keep("level_ranking", levels, err)
 }
 
-// emails checks the unique index. Each email that accounts have must lead to one of these accounts, and no other email
-// may exist.
+// emails checks the view that leads from an email to the account that owns it. If several accounts have an email, any
+// of them may own it. No other email may exist.
 func emails(accounts []account, got lab.Held) []string {
 	claims := map[string][]string{}
 	for _, a := range accounts {

@@ -15,12 +15,12 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Hot is the account that every application uses.
+// Hot is the id of an account that is never closed.
 const Hot = "hot"
 
 // Application handles commands. It loads an account's newest state, computes the new state, and appends that with the
-// next version. If two applications do so at once, the unique key rejects the later one, which then retries. An
-// Application stores no accounts itself, so any number of Applications may work on one log.
+// next version. If another application appends this version first, the unique key rejects the second row, and the
+// command is tried again.
 type Application struct {
 	db       *sql.DB
 	rand     *rand.Rand
@@ -87,7 +87,7 @@ func (a *Application) append(ctx context.Context, id string, n int) error {
 		version++
 		state = a.handle(state)
 		if id == Hot {
-			state["status"] = "open" // this account is never closed
+			state["status"] = "open"
 		}
 		expression, values := object(state)
 		rows = append(rows, "(?, ?, ?, 'change', '{}', '{\"ok\": true}', "+expression+")")
@@ -140,7 +140,7 @@ func (a *Application) handle(old map[string]any) map[string]any {
 			state["status"] = pick("open", "open", "frozen", "closed")
 		case 4: // more digits than a DOUBLE has
 			state["balance"] = decimal(fmt.Sprintf("%d.%04d", a.rand.Int64N(1e17)-5e16, a.rand.IntN(10000)))
-		case 5: // above 2^53
+		case 5: // above 2^53, where a DOUBLE can't hold every integer
 			state["points"] = json.Number(fmt.Sprint(int64(1)<<53 + a.rand.Int64N(1<<53)))
 		case 6:
 			state["tags"] = pick([]any{}, []any{"vip"}, []any{"vip", "new"}, []any{"a:b", "a", "b}"})
@@ -150,7 +150,7 @@ func (a *Application) handle(old map[string]any) map[string]any {
 			state["level"] = json.Number(fmt.Sprint(n % 100))
 		}
 	}
-	if a.rand.IntN(10) == 0 { // remove a property
+	if a.rand.IntN(10) == 0 {
 		if names := slices.Sorted(maps.Keys(state)); len(names) > 0 {
 			delete(state, names[a.rand.IntN(len(names))])
 		}
@@ -183,7 +183,7 @@ func (a *Application) archive(ctx context.Context, id string) error {
 		"DELETE FROM account WHERE entity_id = ? AND version < (SELECT * FROM (SELECT MAX(version) - 3 FROM account WHERE entity_id = ?) newest)",
 		id, id)
 	if again(err) {
-		return nil // the next step tries again
+		return nil // another application interfered; a later step archives the versions
 	}
 	return err
 }

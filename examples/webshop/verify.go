@@ -58,7 +58,6 @@ var queries = map[string]string{
 		"LEFT JOIN staff b ON b.id = s.manager_id",
 }
 
-// expected returns what each view should contain, according to queries on the source.
 func expected(ctx context.Context, db lab.MySQL) (map[string]lab.Held, error) {
 	want := map[string]lab.Held{}
 	for view, query := range queries {
@@ -104,7 +103,7 @@ func expected(ctx context.Context, db lab.MySQL) (map[string]lab.Held, error) {
 	return want, nil
 }
 
-// documents returns the documents of orders, newest first, with their items.
+// documents returns the search document that each order should have, by the order's id.
 func documents(orders, items [][]string) lab.Held {
 	held := lab.Held{}
 	for _, o := range orders {
@@ -142,7 +141,6 @@ func encode(v any) string {
 	return string(text)
 }
 
-// stored reads the content of each view from the sinks.
 func (s Sinks) stored(ctx context.Context) (map[string]lab.Held, error) {
 	got := map[string]lab.Held{}
 	for view, query := range map[string]string{

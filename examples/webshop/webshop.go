@@ -1,6 +1,6 @@
 // Package webshop is an example with documents that combine several tables: orders with their customers, companies and
 // items. It contains the example's files, a writer with all kinds of changes that a shop may make, and a check of every
-// view. The check uses SQL joins and shares no code with the program.
+// view by SQL joins that shares no code with the replicator.
 package webshop
 
 import _ "embed"

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Writer runs a shop. Orders are placed, changed and deleted. Customers move to other cities and companies. Items move
-// from one order to another. Companies are renamed and closed.
+// Writer makes the changes that a shop makes. Orders come, change and go, customers move to other cities and companies,
+// items move between orders, and companies are renamed and closed.
 type Writer struct {
 	db   *sql.DB
 	rand *rand.Rand
@@ -125,16 +125,16 @@ func (w *Writer) change() string {
 	case 12, 13:
 		return fmt.Sprintf("REPLACE INTO order_items VALUES (%d, %d, %d, 'sku%d', %d, %d.%02d)", order, 1+w.rand.IntN(5), product,
 			product, w.rand.IntN(4), w.rand.IntN(100), w.rand.IntN(100))
-	case 14: // an item moves to another order
+	case 14:
 		return fmt.Sprintf("UPDATE IGNORE order_items SET order_id = %d WHERE order_id = %d AND line_no = %d", w.some(orders),
 			order, 1+w.rand.IntN(5))
 	case 15:
 		return fmt.Sprintf("DELETE FROM order_items WHERE order_id = %d", order)
-	case 18: // the key of a row changes
+	case 18:
 		return fmt.Sprintf("UPDATE IGNORE orders SET id = %d WHERE id = %d", w.some(orders), order)
 	case 19:
 		return fmt.Sprintf("UPDATE IGNORE customers SET id = %d WHERE id = %d", w.some(customers), customer)
-	case 16: // items of many orders change at once
+	case 16:
 		return fmt.Sprintf("UPDATE order_items SET price = price + 1 WHERE product_id = %d", product)
 	case 17:
 		return fmt.Sprintf("REPLACE INTO products VALUES (%d, 'sku%d', 'title %d')", product, product, w.rand.IntN(1000))
