@@ -32,10 +32,10 @@ type Browser struct {
 	mu      sync.Mutex
 	next    int
 	waiting map[int]chan message
-	ended   error // why the browser sends no more answers
+	ended   error // the error that ended reading from the browser; nil before
 }
 
-// message is a request, an answer or an event of the protocol. An event has no ID.
+// message is a message of the DevTools protocol: a request, an answer, or an event, which has no ID.
 type message struct {
 	ID      int             `json:"id,omitempty"`
 	Session string          `json:"sessionId,omitempty"`
@@ -94,7 +94,6 @@ func Start(t testing.TB) *Browser {
 	return b
 }
 
-// read passes answers to the waiting callers until the browser ends.
 func (b *Browser) read(from io.Reader) {
 	r := bufio.NewReader(from)
 	for {
@@ -121,7 +120,6 @@ func (b *Browser) read(from io.Reader) {
 	}
 }
 
-// call sends a command to the browser and decodes its result into out.
 func (b *Browser) call(session, method string, params, out any) error {
 	b.mu.Lock()
 	if b.ended != nil {
@@ -159,7 +157,7 @@ func (b *Browser) call(session, method string, params, out any) error {
 type Look struct {
 	Width, Height int
 	Dark, Phone   bool
-	NoScript      bool // JavaScript is off
+	NoScript      bool
 }
 
 // Page is a tab of the browser.

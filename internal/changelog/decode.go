@@ -12,12 +12,12 @@ import (
 	"replicator/internal/jsonscan"
 )
 
-// Decoder decodes records. Most records have the same table, column and names of columns as the previous record. The
-// decoded records then share these strings. A Decoder is not safe for concurrent use. Its zero value is ready.
+// Decoder decodes records. A record often has the same table, column and column names as the previous one. The decoded
+// records then share these strings. A Decoder is not safe for concurrent use.
 type Decoder struct {
 	table, column string
 	names         []string
-	key           []byte // memory for decodeKey
+	key           []byte
 }
 
 // Decode reads a Kafka record that Encode made. The error wraps ErrNotOurs if the record's form differs, and shows
@@ -53,7 +53,7 @@ func (d *Decoder) Decode(in *kgo.Record) (*Record, error) {
 	return r, nil
 }
 
-// DecodeEntry returns the record from which a Table made the entry.
+// DecodeEntry decodes the record that an entry of a Table holds, without its Source.
 func DecodeEntry(key []byte, e Entry) (*Record, error) {
 	r := &Record{State: e.State}
 	var d Decoder
@@ -82,7 +82,7 @@ func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) 
 		switch h.Key {
 		case headerOp:
 			switch string(h.Value) {
-			case opPut: // most records are puts, so this avoids a copy
+			case opPut: // the most frequent text: the constant spares a copy
 				what = opPut
 			default:
 				what = string(h.Value)
@@ -110,7 +110,6 @@ func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) 
 	return what, s, err
 }
 
-// decodeKey reads what AppendKey appended.
 func (d *Decoder) decodeKey(key []byte) (c replicator.Cell, err error) {
 	var few [4]any
 	values := few[:0]
@@ -148,8 +147,8 @@ func (d *Decoder) decodeKey(key []byte) (c replicator.Cell, err error) {
 	return c, nil
 }
 
-// same decodes a JSON string and stores the result in last. If last already holds an equal string, last stays
-// unchanged.
+// same decodes a JSON string. If the string equals the one in last, same returns that one, so that records share it.
+// Otherwise it replaces the one in last.
 func same(last *string, text []byte) (string, error) {
 	decoded, err := jsonscan.Bytes(text)
 	if string(decoded) != *last {
@@ -158,7 +157,7 @@ func same(last *string, text []byte) (string, error) {
 	return *last, err
 }
 
-// stored is a record's decoded value. Its byte slices share the record's memory.
+// stored is the decoded JSON value of a record. Its byte slices share the record's memory.
 type stored struct {
 	decoder   *Decoder
 	state     replicator.State
@@ -184,7 +183,7 @@ func (d *Decoder) decodeRow(r *Record, value []byte) error {
 		v.row.Body, r.Codec = v.raw, v.codec
 	case v.codec != "":
 		return notOurs("it names a codec but has no raw body")
-	case v.body != nil: // a copy, because the record shares memory with all records of the same fetch
+	case v.body != nil: // a copy, because the body shares memory with all records of a fetch
 		v.row.Body, r.Codec = bytes.Clone(v.body), "json"
 	}
 	r.Row = v.row

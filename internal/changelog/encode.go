@@ -58,7 +58,7 @@ func headers(r *Record) []kgo.RecordHeader {
 	case r.Row == nil:
 		what = opGone
 	}
-	all := make([]byte, 0, 64+len(r.Source)) // each number has at most 20 digits, and few have that many
+	all := make([]byte, 0, 64+len(r.Source))
 	next := func(grown []byte) []byte {
 		value := grown[len(all):len(grown):len(grown)]
 		all = grown
@@ -139,12 +139,11 @@ func AppendKey(b []byte, cell replicator.Cell) []byte {
 	return append(b, '}')
 }
 
-// appendKeyValues appends the values of a key, as a JSON array.
 func appendKeyValues(b []byte, key replicator.Key) []byte {
 	b = append(b, '[')
 	var few [4]any
 	values, err := key.AppendValues(few[:0])
-	if err != nil { // MakeKey did not make this key
+	if err != nil { // only if MakeKey did not make the key
 		values = []any{[]byte(key)}
 	}
 	for i, v := range values {
@@ -158,15 +157,15 @@ func appendKeyValues(b []byte, key replicator.Key) []byte {
 
 // Values that JSON can't express are an object with one of these members.
 const (
-	tagBytes   = "base64"  // []byte
-	tagText    = "text64"  // string that is not UTF-8
-	tagDecimal = "decimal" // replicator.Number
-	tagJSON    = "json"    // replicator.RawJSON
-	tagBadJSON = "json64"  // replicator.RawJSON that is not valid JSON
+	tagBytes   = "base64"  // for a []byte
+	tagText    = "text64"  // for a string that is not UTF-8
+	tagDecimal = "decimal" // for a replicator.Number
+	tagJSON    = "json"    // for a replicator.RawJSON
+	tagBadJSON = "json64"  // for a replicator.RawJSON that is not valid JSON
 )
 
-// appendValue appends the value of a column or a key. An integer is written in full; a float64 always has a point or an
-// exponent.
+// appendValue appends the value of a column or a key as JSON. A float64 always gets a point or an exponent, which tells
+// it from an integer when it is decoded.
 func appendValue(b []byte, value any) []byte {
 	switch v := value.(type) {
 	case string:

@@ -10,27 +10,27 @@ import (
 	"replicator"
 )
 
-// Mark says how far a view's publisher, the sink that writes the topic, has come. The publisher writes the mark to
-// every partition, after the data that it covers, and to the marks topic. A reader that has read a partition up to a
-// mark has all changes of that partition's cells up to the mark's position.
+// Mark is a view's progress, kept in Kafka. The sink writes it to every partition of the topic, after the data that it
+// covers, and to a separate topic of marks. A reader that has read a partition up to a mark has all changes of that
+// partition's cells up to the mark's position.
 type Mark struct {
 	View        string
-	Source      string // the shard's name
+	Source      string // the shard's name; "" without shards
 	Fingerprint string
 	Standing    replicator.Standing
-	Time        time.Time // when the mark was written
+	Time        time.Time
 
-	Partitions int // number of partitions that have cells
+	Partitions int // number of partitions that cells are spread over; partitions added later get none
 
-	// The fields below are only in the marks topic.
+	// The marks in the topic of marks have these fields, too. The marks in the data's partitions don't.
 
-	Topic     string  // id of the topic, which changes if the topic is deleted and created again
-	Offsets   []int64 // by partition: where the same transaction wrote a mark to the partition; nil in the first mark
-	Forgotten []int64 // by partition: records before this offset are from a different definition of the view; nil: none
+	Topic     string  // Kafka's id of the data's topic, which changes if the topic is deleted and created again
+	Offsets   []int64 // by partition: offset of the mark that the same transaction wrote there; nil in a view's first mark
+	Forgotten []int64 // by partition: records before this offset may be of another definition of the view; nil: none
 	Starts    []int64 // by partition: the log's first offset when the view was created; nil: 0
 }
 
-// MarksSuffix ends the name of the marks topic, after the name of the data's topic.
+// MarksSuffix is added to a topic's name to make the name of the topic of its marks.
 const MarksSuffix = ".marks"
 
 type markKey struct {
@@ -57,7 +57,7 @@ func Fewest(a, b int) int {
 	return a
 }
 
-// MarkKey is the key of the records that are a view's marks.
+// MarkKey is the record key of a view's marks.
 func MarkKey(view, source string) []byte { return mustMarshal(markKey{view, source}) }
 
 // EncodeMark makes the Kafka record of m, without topic and partition.

@@ -18,9 +18,9 @@ import (
 // record before the end is in the active segment, which compaction skips.
 const silence = 30 * time.Second
 
-// Read reads committed records of a topic and passes them in batches to the function each. In each partition it reads
-// from one offset up to another, which it excludes. It skips offsets before the beginning of the log. A broker that
-// stalls is an error, because an unread record might change a state. So is a transaction that stays open.
+// Read reads committed records of a topic, in each partition from one offset up to another, which it excludes. It
+// passes them in batches to the function each. A broker that stalls and a transaction that stays open are errors,
+// because a record that is not read might change a state.
 func Read(
 	ctx context.Context, options []kgo.Opt, topic string, from, to map[int32]int64, each func([]*kgo.Record) error,
 ) error {
@@ -29,13 +29,12 @@ func Read(
 	})
 }
 
-// ReadPast is like Read for one partition, but does not wait for open transactions: it leaves out their records. A
-// killed publisher leaves a transaction open until its successor or the cluster ends it. Other publishers' committed
-// records may follow that transaction. ReadPast returns the offset at which to continue later: the end, or the start of
-// the first open transaction.
+// ReadPast is like Read for one partition, but leaves out the records of open transactions instead of waiting. A killed
+// publisher leaves such a transaction until its successor or the cluster ends it. ReadPast returns the offset at which
+// to continue later: the end, or the start of the first open transaction.
 func ReadPast(ctx context.Context, options []kgo.Opt, topic string, partition int32, from, to int64,
 	each func([]*kgo.Record) error) (next int64, err error) {
-	open := map[int64][]*kgo.Record{} // open transactions, by producer
+	open := map[int64][]*kgo.Record{} // the records of open transactions, by producer
 	err = read(ctx, options, kgo.ReadUncommitted(), topic,
 		map[int32]int64{partition: from}, map[int32]int64{partition: to}, func(records []*kgo.Record) error {
 			var settled []*kgo.Record
@@ -65,7 +64,7 @@ func ReadPast(ctx context.Context, options []kgo.Opt, topic string, partition in
 // bits each (EndTransactionMarker in Kafka's protocol).
 func isCommit(r *kgo.Record) bool { return len(r.Key) >= 4 && binary.BigEndian.Uint16(r.Key[2:]) == 1 }
 
-// read reads all records that an isolation level shows, including control records. It passes them in batches to the
+// read reads all records that an isolation level shows, and the control records. It passes them in batches to the
 // function each.
 func read(ctx context.Context, options []kgo.Opt, isolation kgo.IsolationLevel, topic string, from, to map[int32]int64,
 	each func([]*kgo.Record) error) error {

@@ -13,13 +13,11 @@ import (
 type Record struct {
 	Cell replicator.Cell
 
-	// State is the cell's state from this record on. If State.Order equals State.AsOf and is not 0, the record comes
-	// from a re-read. Otherwise it is a put, and State.AsOf is the log position of an earlier re-read; 0: there was
-	// none.
+	// State is the cell's state after this record. If State.Order equals State.AsOf and is not 0, the record is the result
+	// of a re-read of the cell in the source. Otherwise State.AsOf is the log position of an earlier re-read, or 0.
 	State replicator.State
 
-	// Row is the newest row; nil if the cell is gone or the view leaves it out. Its Cell, Version and Order are equal
-	// to those of Record.Cell and Record.State.
+	// Row is the newest row; nil if the cell is gone or the view leaves it out.
 	Row *replicator.Row
 
 	// Codec is the configured codec of Row.Body.
@@ -34,7 +32,7 @@ type Record struct {
 	Dead string
 }
 
-// Reset reports whether the record comes from a re-read.
+// Reset reports whether the record is the result of a re-read of the cell in the source.
 func (r *Record) Reset() bool { return r.State.AsOf != 0 && r.State.Order == r.State.AsOf }
 
 // ErrNotOurs means that a record does not have a changelog's form.
@@ -43,7 +41,7 @@ var ErrNotOurs = errors.New("it is not a record of a changelog")
 // ErrOtherOrigin means that a topic for one source holds another source's record.
 var ErrOtherOrigin = errors.New("it is a record of another source")
 
-// Origin names a record's source for users.
+// Origin describes a shard, or a source without shards, for messages.
 func Origin(source string) string {
 	if source == "" {
 		return "a source without shards"
@@ -58,8 +56,8 @@ func notOurs(format string, args ...any) error {
 const (
 	opPut   = "put"
 	opReset = "reset"
-	opGone  = "gone" // instead of put or reset: the cell has no row left
-	opDead  = "dead" // instead of put or reset: the row can't be published
+	opGone  = "gone" // only in the header: the cell has no row that the view shows
+	opDead  = "dead" // only in the header: the row can't be published
 	opMark  = "mark"
 )
 
@@ -68,13 +66,12 @@ const (
 	headerVersion = "version"
 	headerOrder   = "order"
 	headerAsOf    = "as_of"
-	headerSource  = "source" // the name of the shard that the row is from; empty without shards
+	headerSource  = "source"
 )
 
-// Partition returns a cell's partition in a topic that had n partitions when it was first written. It hashes the key's
-// values, as the JSON array in a record's key, with 64-bit FNV-1a, folds the hash to 32 bits, and takes it modulo n.
-// The table's name does not count, because a view may merge cells of several tables. The sink can merge them only in
-// one partition, because each partition is read as a separate source.
+// Partition returns a cell's partition in a topic that had n partitions when it was first written: a hash of the key's
+// values (64-bit FNV-1a, folded to 32 bits), modulo n. The table's name does not count, because a view may merge cells
+// of several tables, and can merge them only in one partition.
 func Partition(cell replicator.Cell, n int) int {
 	h := uint64(14695981039346656037)
 	for _, c := range appendKeyValues(make([]byte, 0, 128), cell.Key) {
@@ -83,10 +80,10 @@ func Partition(cell replicator.Cell, n int) int {
 	return int((h ^ h>>32) & 0xffffffff % uint64(n))
 }
 
-// SourceOf returns the origin that a record names.
+// SourceOf returns the name of the shard that a record is from; "" without shards.
 func SourceOf(r *kgo.Record) string { return string(header(r, headerSource)) }
 
-// IsMark reports whether a record's headers say that it is a mark.
+// IsMark reports whether a record is a mark, which is a view's progress, and not a cell's record.
 func IsMark(r *kgo.Record) bool { return string(header(r, headerOp)) == opMark }
 
 func header(r *kgo.Record, name string) []byte {

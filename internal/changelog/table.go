@@ -12,25 +12,24 @@ import (
 	"replicator/internal/spill"
 )
 
-// Table holds the newest record of every cell of a topic, or of some partitions. Most of it is in unnamed temporary
-// files, so it takes little memory. It is filled from the topic and ends with the process. It is safe for concurrent
-// use.
+// Table holds the newest record of every cell of a topic, or of some partitions. Most of it is in temporary files, so
+// it takes little memory. It is safe for concurrent use.
 type Table struct {
 	cells *spill.Map
 
 	mu     sync.Mutex
 	next   map[int32]int64 // by partition: the offset at which to continue reading
-	spread int             // the lowest Mark.Partitions of all marks; 0: no mark yet
+	spread int             // the lowest Mark.Partitions of all marks read; 0: no mark yet
 }
 
-// Entry is what a Table holds of a cell: the content of its newest record.
+// Entry is the content of a cell's newest record.
 type Entry struct {
 	State     replicator.State
-	Shown     bool  // the cell has a row
-	Dead      bool  // the cell's row could not be published
-	Partition int32 // the partition of the cell's newest record
+	Shown     bool // the cell has a row that the view shows
+	Dead      bool // the cell's row could not be published
+	Partition int32
 	Offset    int64
-	Value     []byte // the value of that record; nil if the cell is gone
+	Value     []byte // the record's value; nil if the cell is gone
 }
 
 // NewTable makes an empty table. dir is the directory for its files; "": the system's directory for temporary files.
@@ -46,18 +45,17 @@ func (t *Table) Next(partition int32) int64 {
 	return t.next[partition]
 }
 
-// Spread returns how many partitions the topic's cells are spread over: the lowest Mark.Partitions of all marks that
-// were added; 0 if none was. The lowest number is right, because partitions that a topic gains later get no cells. held
-// reports whether any record was added.
+// Spread returns how many partitions the topic's cells are spread over, according to the marks that were added; 0 if
+// none was. The lowest number is right, because partitions that a topic gains later get no cells. held reports whether
+// any record was added.
 func (t *Table) Spread() (partitions int, held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.spread, len(t.next) > 0
 }
 
-// Add adds a source's records, in the order of their partitions. From marks it keeps only the number of partitions, for
-// Spread. The error names the record's offset. It wraps ErrNotOurs for a record that Encode did not make, and
-// ErrOtherOrigin for another source's record.
+// Add adds records of a source; those of one partition must be in order. The error wraps ErrNotOurs for a record that
+// Encode did not make, and ErrOtherOrigin for another source's record.
 func (t *Table) Add(source string, records []*kgo.Record) error {
 	for _, r := range records {
 		if IsMark(r) {

@@ -1,13 +1,14 @@
 //go:build unix
 
-// Package cores sets how many processors the program uses at once.
+// Package cores sets how many processors the program uses at once: one while that suffices, and all of them as soon as
+// it does not.
 //
 // If a goroutine wakes another one while a processor is idle, the runtime wakes a thread to look for work. That thread
-// takes work that the busy processor would have done a moment later. A program with frequent small tasks spends a
-// fifth of its CPU time on that. On two processors, 1,000 transactions a second (go run ./bench -only latency, in
-// turns) took 151 to 153 µs each into Redis and 230 to 236 into MySQL. On one, they took 118 to 125 and 170 to 172. So
-// the program uses one processor while that suffices, and all of them as soon as it does not. It begins with one.
-// Beginning with two, until the program is calm, often made the first two seconds of live work the slowest.
+// takes work that the busy processor would have done a moment later. A program with frequent small tasks spends a fifth
+// of its CPU time on that: with 1,000 transactions a second (go run ./bench -only latency), one into MySQL took 230 to
+// 236 µs on two processors, and 170 to 172 on one.
+//
+// The program begins with one processor. Beginning with two often made the first two seconds of live work the slowest.
 package cores
 
 import (
@@ -22,10 +23,10 @@ const (
 
 	much   = 0.6 // fraction of one processor: if usage rises above it, use all processors
 	little = 0.4 // fraction of one processor: if usage stays below it, use one processor
-	calm   = 20  // number of intervals for which usage must stay below little
+	calm   = 20  // after so many intervals below little, use one processor
 )
 
-// Pace adjusts the number of processors as the package says, from now on, for the whole process. It does nothing if the
+// Pace adjusts the number of processors to the CPU usage, from now on, for the whole process. It does nothing if the
 // user has set GOMAXPROCS.
 func Pace() {
 	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) > 1 {
@@ -33,7 +34,6 @@ func Pace() {
 	}
 }
 
-// pace adjusts the processors to the process's CPU usage, which cpuTime returns, until stopped is closed.
 func pace(stopped <-chan struct{}, cpuTime func() time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -57,7 +57,6 @@ func pace(stopped <-chan struct{}, cpuTime func() time.Duration) {
 	}
 }
 
-// cpuTime returns the CPU time that this process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -66,7 +65,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// step is a change of the number of processors.
+// step says how the number of processors changes.
 type step int
 
 const (
@@ -75,9 +74,8 @@ const (
 	all
 )
 
-// use tracks how busy the program is.
 type use struct {
-	single bool // the program uses one processor, not all
+	single bool // the program uses one processor now, not all
 	calm   int  // the number of latest intervals in a row with little usage
 }
 

@@ -27,7 +27,6 @@ type component struct {
 	PURL    string `json:"purl,omitempty"`
 }
 
-// writeBill writes the modules that a program was built from, according to its build information.
 func writeBill(path, program string, r Release) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {

@@ -31,7 +31,7 @@ type Release struct {
 	Version string // the version without a leading v
 	Commit  string
 	Time    time.Time // the time of the commit, which every file has as its modification time
-	Root    string    // the directory of the checkout
+	Root    string
 	Targets []Target
 }
 
@@ -79,15 +79,12 @@ func (r Release) names() (names []string) {
 	return append(names, sumsName)
 }
 
-// base returns the prefix of a target's file names.
 func (r Release) base(target Target) string {
 	return fmt.Sprintf("replicator_%s_%s_%s", r.Version, target.OS, target.Arch)
 }
 
-// packages returns the package formats for Linux.
 func packages() []string { return []string{"deb", "rpm"} }
 
-// makeTarget makes the files of one target.
 func (r Release) makeTarget(ctx context.Context, target Target, out string) (err error) {
 	stage, err := os.MkdirTemp("", "replicator-dist-")
 	if err != nil {
@@ -145,12 +142,11 @@ func (r Release) fill(ctx context.Context, target Target, stage string) error {
 		if filepath.Base(path) == "replicator" || filepath.Ext(path) == ".sh" {
 			mode = 0o755
 		}
-		err = errors.Join(err, os.Chmod(path, mode), os.Chtimes(path, r.Time, r.Time)) // the umask may remove bits
+		err = errors.Join(err, os.Chmod(path, mode), os.Chtimes(path, r.Time, r.Time)) // WriteFile would apply the umask
 	}
 	return err
 }
 
-// pack makes a package with nfpm.
 func (r Release) pack(ctx context.Context, target Target, stage, format, file string) error {
 	nfpm, err := r.nfpm(ctx)
 	if err != nil {

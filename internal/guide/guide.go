@@ -1,13 +1,12 @@
-// Package guide keeps the profile for profile-guided optimization (go help build: -pgo). It shows where the program
-// spends its time under the benchmark's loads. The compiler inlines more of the most frequent calls, and calls methods
-// directly if an interface nearly always holds one type.
+// Package guide keeps the profile for profile-guided optimization (go help build: -pgo), which shows where the program
+// spends its time under the benchmark's loads.
 //
 // `make build`, `make dist` and the Dockerfile build with the profile, and the benchmark measures that build. The
-// profile is not called cmd/replicator/default.pgo, because every go command would use it then. Each package that the
-// program needs, the standard library included, would be compiled a second time for tests, which gain nothing from it.
+// profile is not called cmd/replicator/default.pgo, because every go command would use it then, and compile each
+// package a second time for tests.
 //
-// The compiler finds functions by their names, module path included, and ignores functions that no longer exist. So an
-// old profile does no harm, but loses its effect silently. `make profile` makes a new one.
+// The compiler ignores functions of the profile that no longer exist. So an old profile does no harm, but loses its
+// effect silently. `make profile` makes a new one.
 package guide
 
 // Path is the profile's path, relative to the module's root.

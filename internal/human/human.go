@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// most is the longest duration that Seconds can format, in seconds.
+// most is about the longest time.Duration, in seconds.
 const most = 9.2e9
 
-// Seconds formats a number of seconds that may be unknown.
+// Seconds formats a number of seconds; nil means unknown.
 func Seconds(seconds *float64) string {
 	switch {
 	case seconds == nil:

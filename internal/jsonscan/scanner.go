@@ -387,7 +387,6 @@ func Elements(text []byte, each func(value []byte) error) error {
 	return s.End()
 }
 
-// value skips the next value, and returns the value's JSON.
 func (s *Scanner) value() ([]byte, error) {
 	from := s.Pos
 	err := s.Skip(0)

@@ -31,10 +31,8 @@ const closeTime = time.Second
 // Close leaves a group and closes connections, as CloseWithin does.
 func (c *Client) Close() { c.CloseWithin(closeTime) }
 
-// CloseWithin leaves a group and closes connections. If a broker does not answer in that time, the connection is
-// closed, and the broker notices that later. A plain client would wait for the broker's answer, and for the end of a
-// reader's session. To end that session, a plain client opens a connection, which takes another timeout if the broker
-// is silent.
+// CloseWithin leaves the consumer group and closes all connections. After the time most, it closes them even if a
+// broker has not answered; the broker notices that later. A plain client would wait for the answer.
 func (c *Client) CloseWithin(most time.Duration) {
 	defer c.giveUp()
 	defer time.AfterFunc(most, c.giveUp).Stop()

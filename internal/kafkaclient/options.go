@@ -1,4 +1,4 @@
-// Package kafkaclient makes the options of connections to a Kafka cluster.
+// Package kafkaclient makes Kafka clients: the options of their connections, and a Close that ends in time.
 package kafkaclient
 
 import (

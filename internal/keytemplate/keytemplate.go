@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Part is a piece of text and the value after it.
+// Part is a piece of a template: text, and the value after it.
 type Part struct {
 	Text string
 	Path string

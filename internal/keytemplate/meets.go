@@ -70,7 +70,8 @@ func Meet(a, b string) bool {
 		if i == len(p) || j == len(q) || !p[i].bytes.meets(&q[j].bytes) {
 			continue
 		}
-		if !p[i].any { // consume a common byte; a step that matches any number of bytes stays the current one
+		// Both take a common byte. A step that matches any number of bytes may then match another one.
+		if !p[i].any {
 			next := at + width
 			if !q[j].any {
 				next++
@@ -83,7 +84,7 @@ func Meet(a, b string) bool {
 	return seen[len(seen)-1]
 }
 
-// step is one byte of a key, or any number of bytes.
+// step matches one byte out of a set, or any number of them.
 type step struct {
 	bytes byteSet
 	any   bool
@@ -116,7 +117,7 @@ func pattern(template string) ([]step, error) {
 	return steps, nil
 }
 
-// shown returns the bytes that a value in a form may have.
+// shown returns the bytes that a value can have in a form, such as hex.
 func shown(form string) (s byteSet) {
 	const lower = "abcdefghijklmnopqrstuvwxyz"
 	switch form {
@@ -132,7 +133,6 @@ func shown(form string) (s byteSet) {
 	return s
 }
 
-// byteSet is a set of bytes, a bit for each.
 type byteSet [4]uint64
 
 func (s *byteSet) add(bytes string) {

@@ -148,7 +148,7 @@ func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[st
 			if id == "" || !ok {
 				return nil, fmt.Errorf("index %s: a hit without _id or _source", index)
 			}
-			delete(source, "_replicator") // a source filter would make the server re-encode decimals as doubles
+			delete(source, "_replicator") // not by a source filter, because the server would then re-encode decimals as doubles
 			documents[id] = source
 			sort, err := json.Marshal(at(h, "sort"))
 			if err != nil {
@@ -223,7 +223,7 @@ func (e Elastic) Indexes(ctx context.Context, pattern string) ([]string, error) 
 	return slices.Sorted(maps.Keys(m)), err
 }
 
-// do sends a request and decodes the answer. If the index is missing, the answer is empty.
+// do sends a request and decodes the answer, which is nil if the index is missing.
 func (e Elastic) do(ctx context.Context, method, path, body string) (any, error) {
 	text, err := e.text(ctx, method, path, body)
 	if err != nil || text == nil {
@@ -261,7 +261,6 @@ func (e Elastic) text(ctx context.Context, method, path, body string) ([]byte, e
 	return text, nil
 }
 
-// at returns the value at a path of member names. It returns nil if a member is missing.
 func at(v any, names ...string) any {
 	for _, n := range names {
 		m, ok := v.(map[string]any)
@@ -287,7 +286,6 @@ func (r Redis) Keys(ctx context.Context, pattern string) ([]string, error) {
 	return keys, nil
 }
 
-// each runs a command for every key that matches a pattern, and calls take with the reply.
 func (r Redis) each(ctx context.Context, command, pattern string, take func(key string, reply any) error) error {
 	keys, err := r.Keys(ctx, pattern)
 	if err != nil {

@@ -118,8 +118,8 @@ func (p *Program) Try(args ...string) (string, error) {
 func (p *Program) CatchUp() { p.t.Helper(); p.Run("run", "--until-caught-up") }
 
 // Replay runs the program over everything in the server's binlogs from FILE:POS on. It kills the program once in the
-// middle, and returns how long the rest took. It sets the position explicitly: with only a new state directory, the
-// program would start at the position that the sinks record.
+// middle, and returns how long the rest took. It sets the position, because even without saved state the program would
+// start where the sinks say.
 func (p *Program) Replay(from string) time.Duration {
 	p.t.Helper()
 	p.Run("checkpoint", "set", "--yes", "--pos", from)

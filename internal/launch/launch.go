@@ -64,7 +64,6 @@ func build(ctx context.Context, path string, env, flags []string) error {
 	return nil
 }
 
-// module returns this module's path.
 func module() string {
 	return strings.TrimSuffix(reflect.TypeFor[Program]().PkgPath(), "/internal/launch")
 }
@@ -73,7 +72,7 @@ func module() string {
 type Program struct {
 	Path string
 	Dir  string
-	Env  []string // the environment; nil: this process's
+	Env  []string // nil: this process's environment
 }
 
 // File returns the configuration's path.

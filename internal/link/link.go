@@ -85,17 +85,14 @@ func Open(c *mysql.Config, o Options) (*sql.DB, error) {
 	}
 	k.setup = append([]string{fmt.Sprintf("SET SESSION wait_timeout = %d, "+own, int(o.Idle.Seconds()))}, o.Session...)
 	db := sql.OpenDB(k)
-	db.SetConnMaxIdleTime(min(o.Idle/2, 5*time.Minute)) // the server would end the session later
+	db.SetConnMaxIdleTime(min(o.Idle/2, 5*time.Minute)) // before the server ends the idle session
 	db.SetConnMaxLifetime(Lifetime)
 	return db, nil
 }
 
-// own sets variables that a session must not inherit from global ones, which `SET GLOBAL` changes for all later
-// sessions. With sql_select_limit, a query without LIMIT ends early without an error. Without autocommit, a SELECT
-// leaves its transaction and locks open. With completion_type, a COMMIT may begin another transaction or end the
-// session. And scans must not be limited in time. sql_select_limit has no value for "none", and DEFAULT means the
-// global value. Of the last two settings, MySQL reads the first and MariaDB the second. Each server treats the other
-// setting as a comment.
+// own sets variables that sessions take from global ones by default, which an operator may change. Otherwise a query
+// could end early without an error, a SELECT could leave its transaction open, a COMMIT could begin another one, and a
+// scan could time out. MySQL runs the first of the two comments, and MariaDB the second.
 const own = "sql_select_limit = 18446744073709551615, autocommit = 1, completion_type = 0" +
 	"/*!80000 , max_execution_time = 0 */ /*M!100100 , max_statement_time = 0 */"
 
@@ -107,13 +104,12 @@ func LockWait(silence time.Duration) time.Duration {
 	return min(max(silence/3, time.Second), 10*time.Second).Truncate(time.Second)
 }
 
-// connector makes connections, and remembers lost ones.
 type connector struct {
 	driver.Connector
 	setup      []string
-	asks       time.Duration // see Options.Asks
-	generation atomic.Int64  // rises when a connection is lost or the server changes; older connections are not reused
-	renewals   atomic.Int64  // counts calls of Renew; older connections are not reused, but count as intact
+	asks       time.Duration
+	generation atomic.Int64 // rises when a connection is lost or the server changes; older connections are not reused
+	renewals   atomic.Int64 // counts calls of Renew; older connections are not reused, but they are intact
 
 	mu     sync.Mutex
 	lost   []string // the names of the user locks of lost sessions; the server may still run these sessions
@@ -121,7 +117,7 @@ type connector struct {
 	moved  int      // how often the address led to another server
 }
 
-// mostLost bounds the remembered lost sessions. Older ones end by their own timeouts.
+// mostLost limits how many lost sessions are remembered. Older ones end by their own timeouts.
 const mostLost = 64
 
 // Connect implements driver.Connector.
@@ -148,7 +144,7 @@ func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return c, nil
 }
 
-// bury records that a connection was lost. Connections made until now are not used again.
+// bury records that a connection was lost. The other connections of its generation are not used again either.
 func (k *connector) bury(c *conn) {
 	k.generation.CompareAndSwap(c.generation, c.generation+1)
 	if c.marker == "" {
@@ -160,7 +156,6 @@ func (k *connector) bury(c *conn) {
 	k.lost = k.lost[max(0, len(k.lost)-mostLost):]
 }
 
-// take returns the user locks of the lost sessions, and clears the list.
 func (k *connector) take() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -212,7 +207,8 @@ type session interface {
 // began; NULL if never. If two sessions of a pool have the same value, they write to the same server.
 const Moved = "@replicator_link_moved"
 
-// meets records to which server a new connection leads. It returns how often the address has led to another server.
+// meets records to which server a new connection leads. If that is another server than before, the earlier connections
+// are not used again. It returns how often that has happened.
 func (k *connector) meets(c *conn) (moved int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -224,7 +220,6 @@ func (k *connector) meets(c *conn) (moved int) {
 	return k.moved
 }
 
-// conn is a connection of the pool.
 type conn struct {
 	session
 	connector  *connector
@@ -234,7 +229,7 @@ type conn struct {
 	server     string // the server that the session is on; "": not known
 }
 
-// setUp sets up the session, takes its marker lock, and ends the sessions that were lost before.
+// setUp sets up the session, takes the user lock that identifies it, and ends the sessions of lost connections.
 func (c *conn) setUp(ctx context.Context) error {
 	for _, s := range c.connector.setup {
 		if _, err := c.ExecContext(ctx, s, nil); err != nil {
@@ -270,7 +265,7 @@ func (c *conn) setUp(ctx context.Context) error {
 	return nil
 }
 
-// end ends the sessions that hold the given marker locks. A session that the server does not know has already ended.
+// end ends the sessions that hold the given user locks. A session that the server does not know has already ended.
 func (c *conn) end(ctx context.Context, markers []string) error {
 	for _, m := range markers {
 		id, err := c.ask(ctx, "SELECT IS_USED_LOCK('"+m+"')")
@@ -315,7 +310,6 @@ func (c *conn) askFor(ctx context.Context, n int, query string) ([]driver.Value,
 	return values, nil
 }
 
-// integer converts a value to an integer; 0 if the value is no integer.
 func integer(v driver.Value) int64 {
 	var n sql.NullInt64
 	_ = n.Scan(v) // n stays 0 if v is not an integer

@@ -18,7 +18,7 @@ func Renew(db *sql.DB) {
 	}
 }
 
-// driverOf is a driver that knows its connector.
+// driverOf leads from a pool to its connector, which sql.DB does not show.
 type driverOf struct {
 	driver.Driver
 	connector *connector

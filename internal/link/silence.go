@@ -22,10 +22,10 @@ type watched struct {
 	net.Conn
 	asks     time.Duration
 	deadline time.Time   // the driver's read deadline
-	works    func() bool // whether the session is at work; nil during its set-up: silence then means a loss
+	works    func() bool // asks whether the session is at work; nil during its set-up: silence then means a loss
 }
 
-// lastAnswer is how long an answer may still be in transit after the server said that the session is idle.
+// lastAnswer is how long an answer may still be on its way after the server said that the session is idle.
 const lastAnswer = time.Second
 
 // Read implements net.Conn.
@@ -91,11 +91,11 @@ func (k *connector) dial(ctx context.Context, network, address string) (net.Conn
 	return w, nil
 }
 
-// unknown is watched.works for a session without a marker lock. The server can't be asked about such a session, so the
-// session counts as being at work.
+// unknown says that a session is at work. It is used for a session without a user lock, about which the server can't be
+// asked.
 func unknown() bool { return true }
 
-// works reports whether the session that holds a marker is at work. It also returns true if it can't find out: the
+// works reports whether the session that holds a user lock is at work. It also returns true if it can't find out: the
 // server can't be reached, or a different server, which doesn't have the session, answers at its address.
 func (k *connector) works(marker, server string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
@@ -126,7 +126,6 @@ func (k *connector) works(marker, server string) bool {
 // whichServer is an SQL expression that distinguishes servers that may answer at one address.
 const whichServer = "CONCAT(@@hostname, ':', @@port, ':', @@server_id)"
 
-// text converts a value from the server to a string; "" for NULL.
 func text(v driver.Value) string {
 	switch v := v.(type) {
 	case []byte:

@@ -37,7 +37,6 @@ func main() {
 	fmt.Printf("%s: %d files changed\n", os.Args[1], changed)
 }
 
-// rename changes the path of the module with this root directory, and returns how many files it changed.
 func rename(root, to string) (changed int, err error) {
 	if first, _, _ := strings.Cut(to, "/"); !strings.Contains(first, ".") {
 		return 0, fmt.Errorf("%q can't be fetched: a path begins with a host's name, as in github.com/acme/replicator", to)
@@ -87,7 +86,6 @@ func rename(root, to string) (changed int, err error) {
 	return changed, err
 }
 
-// pathOf returns the path of the module with this root directory.
 func pathOf(root string) (string, error) {
 	list := exec.Command("go", "list", "-m")
 	list.Dir = root
@@ -98,7 +96,6 @@ func pathOf(root string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// imports returns a Go file with its imports of module from changed to module to.
 func imports(text []byte, from, to string) ([]byte, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "", text, parser.ImportsOnly)

@@ -1,6 +1,6 @@
-// Package remedy completes the commands that messages name. Most packages don't know which configuration file the
-// program reads. So they name a command in backquotes, such as `replicator rebuild users`. Where the message is shown,
-// In adds the option -c with the file. A user can then run the command in any folder.
+// Package remedy completes commands in messages. Most packages don't know which configuration file the program reads,
+// so they name a command without it, in backquotes, such as `replicator rebuild users`. Where the message is shown, In
+// adds the option -c with the file, so that a user can run the command in any folder.
 package remedy
 
 import (
@@ -11,7 +11,6 @@ import (
 // File is the absolute path of the program's configuration; "" if there is none.
 type File string
 
-// begin is the start of a command in a message.
 const begin = "`" + program
 
 const program = "replicator "
@@ -89,7 +88,7 @@ func with(err error, text string) error {
 	return completed{err, text}
 }
 
-// ExactCollation is the advice for key columns whose keys must have only one spelling. utf8mb4_bin treats 'a' and 'a '
-// as one key.
+// ExactCollation is the advice for key columns in which different texts must be different keys. utf8mb4_bin is not
+// enough, because it treats 'a' and 'a ' as one key.
 const ExactCollation = "a binary type, or a collation that tells all spellings apart (utf8mb4_0900_bin, on MariaDB " +
 	"utf8mb4_nopad_bin)"

@@ -10,7 +10,8 @@ import (
 const MostIndexed = 3072
 
 // Scalar returns a column type for values that are neither lists nor objects, with some reserve, and how many bytes
-// that type may take in an index; "" if the values have different kinds. The property's name may suggest a limit.
+// that type may take in an index; "" if the values have different kinds. A property named email gets the longest
+// email's size.
 func (s *Values) Scalar(name string) (typ string, bytes int64) {
 	switch {
 	case s.Lists+s.Objects > 0:
@@ -36,7 +37,7 @@ func (s *Values) Scalar(name string) (typ string, bytes int64) {
 // exact is the largest integer up to which a DOUBLE holds all integers exactly.
 var exact = big.NewInt(1 << 53)
 
-// varchar returns a type for texts that are twice as long as the longest sampled text.
+// varchar returns a type for texts up to twice as long as the longest sampled text.
 func (s *Values) varchar(name string) (string, int64) {
 	n := 2 * s.Longest
 	if strings.Contains(strings.ToLower(name), "email") && s.Longest <= 254 {
@@ -50,7 +51,6 @@ func (s *Values) varchar(name string) (string, int64) {
 	return sized("TEXT", 4*s.Longest), MostIndexed + 1 // a character may take 4 bytes
 }
 
-// sized returns the TEXT or BLOB type that holds this many bytes.
 func sized(typ string, bytes int) string {
 	switch {
 	case bytes < 1<<16:
@@ -94,7 +94,7 @@ func (s *Values) Row(name string) string {
 		return "JSON"
 	}
 	typ, bytes := s.Scalar(name)
-	switch { // all columns of a row share 64 KiB
+	switch { // all columns of a row share 64 KiB, of which a TEXT or BLOB takes little
 	case bytes > 4*255 && s.Bytes > 0:
 		return sized("BLOB", s.Longest)
 	case bytes > 4*255:

@@ -29,10 +29,9 @@ type Values struct {
 	Elements *Values
 }
 
-// maxElements is the maximum number of elements of a list that are sampled.
 const maxElements = 100
 
-// Add adds a value of the replicator's model (see replicator.Entry).
+// Add adds a value of a row or of a decoded body. See replicator.Entry for its types.
 func (s *Values) Add(v any) {
 	switch v := v.(type) {
 	case string:
@@ -73,7 +72,6 @@ func (s *Values) Add(v any) {
 	}
 }
 
-// addAll adds the elements of a list and of nested lists.
 func (s *Values) addAll(list []any) {
 	for _, e := range list[:min(len(list), maxElements)] {
 		if inner, ok := e.([]any); ok {

@@ -16,14 +16,13 @@ import (
 	"replicator/internal/pause"
 )
 
-// Environment variables that users can set.
 const (
 	cacheVariable  = "REPLICATOR_SERVERS"
 	mirrorVariable = "REPLICATOR_DEBIAN_MIRROR"
 )
 
-// layout is the version of the cache's layout. A change of the layout that older programs can't read needs a new
-// version.
+// layout is the version of the cache's layout, and a part of its path. A layout that older programs can't read needs a
+// new version.
 const layout = "v1"
 
 // CacheDir returns the directory with the fetched and unpacked servers.
@@ -45,7 +44,6 @@ func CacheDir() (string, error) {
 
 // once returns the directory cache/name. If it does not exist, once runs the function build in an empty directory, and
 // then renames this directory to cache/name. Concurrent callers, in this process or others, wait for the first caller.
-// cache/name.log contains build's log. The error of a failed build contains the end of the log.
 func once(ctx context.Context, cache, name string, progress func(string),
 	build func(dir string, log *os.File) error) (string, error) {
 	final := filepath.Join(cache, name)

@@ -9,15 +9,14 @@ import (
 	"path/filepath"
 )
 
-// chromium lists the Debian packages of the headless browser and of a font for it.
 var chromium = &spec{
 	suite: "bookworm", size: "130 MB",
 	packages: []string{"chromium-headless-shell", "chromium-common", "fonts-dejavu-core"},
 }
 
-// browserWrapper runs the browser as wrapper runs servers, with one difference. The browser looks for its files in the
-// directory of the executable that its process runs, which is the dynamic linker. So the directory with the browser's
-// files gets a hard link to the linker.
+// browserWrapper runs the browser with the C library and the other libraries of its packages. The browser looks for its
+// files next to the executable of its process, which is the dynamic linker. So the directory with the files gets a hard
+// link to the linker.
 const browserWrapper = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 for d in "$r"/usr/lib/*-linux-gnu "$r"/lib/*-linux-gnu "$r"/usr/lib/*-linux-gnu/pulseaudio; do
@@ -51,7 +50,6 @@ func Chromium(ctx context.Context, profile string, args ...string) (*exec.Cmd, e
 	return cmd, nil
 }
 
-// finishChromium creates the browser's program in dir, which contains the unpacked packages.
 func finishChromium(dir string) error {
 	linkers, err := filepath.Glob(filepath.Join(dir, "lib", "*-linux-gnu", "ld-linux-*"))
 	if err == nil && len(linkers) == 0 {

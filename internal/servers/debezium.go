@@ -46,7 +46,6 @@ func Debezium(ctx context.Context, dir string, say func(string)) (*exec.Cmd, err
 	return cmd, nil
 }
 
-// fetchDebezium installs Debezium Server into dir.
 func fetchDebezium(ctx context.Context, cache, dir string, log *os.File, say func(string)) error {
 	artifact := mavenArtifact{group: "io.debezium", name: "debezium-server-dist", version: DebeziumVersion,
 		kind: "tar.gz", sum: debeziumSum}

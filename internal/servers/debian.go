@@ -17,7 +17,6 @@ import (
 
 const debianKeys = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// fetchDebian installs the kind's packages from its Debian suite.
 func fetchDebian(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
 	sp, dir := in.spec, in.root
 	if err := fetchPackages(ctx, cache, sp, dir, log, say); err != nil {
@@ -32,7 +31,6 @@ func fetchDebian(ctx context.Context, in *installation, cache string, log *os.Fi
 	return complete(ctx, in, log, say)
 }
 
-// fetchPackages unpacks the packages of sp, and the libraries they need, into dir.
 func fetchPackages(ctx context.Context, cache string, sp *spec, dir string, log *os.File, say func(string)) error {
 	for _, tool := range []string{"apt-get", "dpkg-deb"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -60,8 +58,8 @@ func fetchPackages(ctx context.Context, cache string, sp *spec, dir string, log 
 
 var releaseURI = regexp.MustCompile(`(?m)^'(.*)/dists/([^']*)/InRelease'`)
 
-// debianMirror returns a mirror with Debian's suites, and a mirror with security updates, which may be "". The mirror
-// is the one in mirrorVariable. If that is not set, both are mirrors that this machine's apt is configured with.
+// debianMirror returns a mirror with Debian's suites, and a mirror with security updates, which may be "". They come
+// from mirrorVariable, or else from this machine's apt sources.
 func debianMirror(ctx context.Context) (main, security string, err error) {
 	if m := strings.TrimRight(os.Getenv(mirrorVariable), "/"); m != "" {
 		return m, "", nil
@@ -106,7 +104,7 @@ func osRelease() map[string]string {
 	out := map[string]string{}
 	text, err := os.ReadFile("/etc/os-release")
 	if err != nil {
-		return out // not Linux: the map has no ID, so the system is not Debian for callers
+		return out // not Linux: without an ID, callers see that it is not Debian
 	}
 	for line := range strings.Lines(string(text)) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
@@ -123,7 +121,6 @@ type privateApt struct {
 	log *os.File
 }
 
-// download downloads the packages of sp, and the libraries they need, into debs.
 func (a *privateApt) download(ctx context.Context, sp *spec, main, security, debs string) error {
 	if err := os.MkdirAll(filepath.Join(a.dir, "lists", "partial"), 0o755); err != nil {
 		return fmt.Errorf("servers: %w", err)
@@ -140,7 +137,7 @@ func (a *privateApt) download(ctx context.Context, sp *spec, main, security, deb
 	if err := a.run(ctx, a.log, "", "update"); err != nil {
 		return err
 	}
-	// The plan lists the packages that apt would install on an empty machine.
+	// The plan lists the packages that apt would install on a machine without any.
 	var plan bytes.Buffer
 	if err := a.run(ctx, &plan, "", append([]string{"-s", "--no-install-recommends", "install"},
 		sp.packages...)...); err != nil {
@@ -198,7 +195,7 @@ func (a *privateApt) run(ctx context.Context,
 // notNeeded matches libraries that only maintainer scripts, services and Perl programs need.
 var notNeeded = regexp.MustCompile(`^lib(perl|gdbm|db5|dbi-|dbd-|c-gconv|c-l10n|pam-|systemd-shared|tirpc-common)|-perl$`)
 
-// neededPackages reads apt's plan and returns the packages in own and the libraries they need.
+// neededPackages reads what `apt-get -s install` prints, and returns the packages in own and the libraries they need.
 func neededPackages(plan *bytes.Buffer, own []string) []string {
 	var out []string
 	for lines := bufio.NewScanner(plan); lines.Scan(); {
@@ -240,7 +237,6 @@ func unpack(ctx context.Context, debs, dir string, log *os.File, say func(string
 	return nil
 }
 
-// removeUseless removes files that the servers don't read.
 func removeUseless(dir string) error {
 	var err error
 	for _, useless := range []string{"usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/gdb",

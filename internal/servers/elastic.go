@@ -34,14 +34,13 @@ const elasticRemedy = "It needs Java (for Elasticsearch 8 release 17 or newer, f
 	" to a cache that was filled elsewhere; " +
 	"tests also use a running server if ELASTICSEARCH_URL names it"
 
-// elasticWrapper runs Elasticsearch's launcher.
 const elasticWrapper = notRoot + `exec $n bash "$r/elasticsearch/bin/elasticsearch" "$@"
 `
 
-// notRoot is the beginning of the wrapper for a server that refuses to run as root. $r is the installation. If the user
-// is root, $n runs a command as nobody. The command keeps one capability, so that it can read the cache and write to
-// the server's directory, wherever they are. Without no_setuid_fixup, access(2), which Java calls, would ignore the
-// capability. A change of uid clears the signal that ties the process to its parent, so --pdeathsig sets it again.
+// notRoot begins the wrapper script of a server that refuses to run as root. If the user is root, $n runs a command as
+// nobody, with one capability, so that the command can read the cache and write to the server's directory. Without
+// no_setuid_fixup, Java would ignore the capability. --pdeathsig ties the process to its parent again, because a change
+// of uid unties it.
 const notRoot = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 n=
@@ -52,7 +51,6 @@ if [ "$(id -u)" = 0 ]; then
 fi
 `
 
-// fetchElastic installs Elasticsearch.
 func fetchElastic(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
 	if _, err := javaHome(ctx, cache, in.spec, say); err != nil {
 		return err
@@ -75,7 +73,6 @@ func fetchElastic(ctx context.Context, in *installation, cache string, log *os.F
 	return nil
 }
 
-// prepareElastic writes the configuration, finds Java, and returns the server's environment.
 func prepareElastic(ctx context.Context, s *Server) ([]string, error) {
 	java, err := s.java(ctx)
 	if err != nil {
@@ -129,7 +126,6 @@ func (s *Server) configureElastic() error {
 		os.WriteFile(filepath.Join(config, "elasticsearch.yml"), []byte(yml), 0o644))
 }
 
-// elasticSettings returns the settings that Elasticsearch and OpenSearch share.
 func (s *Server) elasticSettings() string {
 	return fmt.Sprintf(`cluster.name: test
 node.name: test
@@ -148,9 +144,8 @@ func elasticArgs(_ *installation, s *Server) []string { return []string{"-p", s.
 
 func (s *Server) elasticPIDFile() string { return filepath.Join(s.Dir, "tmp", "pid") }
 
-// elasticPID returns the id of the process that serves. The started process is a launcher, which ends when the server
-// does. If the launcher is killed, the server shuts down cleanly. So a signal that simulates a crash needs the
-// server's own id.
+// elasticPID returns the id of the server's process. For Elasticsearch, the process that this package starts is only a
+// launcher: if it is killed, the server shuts down cleanly. So a signal that simulates a crash must go to the server.
 func elasticPID(s *Server) (int, error) {
 	text, err := os.ReadFile(s.elasticPIDFile())
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 // other error of Start means that something is broken.
 type MissingError struct {
 	Kind   Kind
-	Looked []string // each attempt and why it failed, in order
+	Looked []string // each attempt to find the server, and why it failed
 	cause  error
 }
 
 func (e *MissingError) Error() string {
 	sp := specs[e.Kind]
-	if sp == nil { // a tool and not a server, so PATH was not searched
+	if sp == nil { // not a server but a tool, such as a browser; PATH was not searched
 		return fmt.Sprintf("servers: no %s on this machine: %s. Use a machine with apt and a Debian mirror (or set %s to the URL of one), "+
 			"or set %s to a cache that was filled on such a machine", e.Kind, strings.Join(e.Looked, "; "),
 			mirrorVariable, cacheVariable)

@@ -20,10 +20,8 @@ type installation struct {
 	version string
 }
 
-// program returns the path of one of the installation's programs.
 func (in *installation) program(name string) string { return filepath.Join(in.root, "bin", name) }
 
-// server returns the path of the server's program.
 func (in *installation) server() string {
 	for _, name := range in.spec.server {
 		if _, err := os.Stat(in.program(name)); err == nil {
@@ -33,11 +31,9 @@ func (in *installation) server() string {
 	return in.program(in.spec.server[0])
 }
 
-// template returns the data directory that new servers copy.
+// template returns the path of the data directory that new servers copy.
 func (in *installation) template() string { return filepath.Join(in.root, "data") }
 
-// firstDir returns the first of names that is a directory in the installation. It returns "" if none of the names is a
-// directory.
 func (in *installation) firstDir(names ...string) string {
 	for _, name := range names {
 		if dir := filepath.Join(in.root, name); isDir(dir) {
@@ -54,7 +50,6 @@ var failed struct {
 	kinds map[Kind]error
 }
 
-// find returns the installation of a kind, and fetches it if needed.
 func find(ctx context.Context, kind Kind, progress func(string)) (*installation, error) {
 	sp, ok := specs[kind]
 	if !ok {
@@ -146,7 +141,6 @@ func complete(ctx context.Context, in *installation, log *os.File, say func(stri
 	return initialise(ctx, in, in.template(), nil, log.Name())
 }
 
-// serverVersion asks a server's program for its release, and whether the program is MariaDB.
 func serverVersion(program string) (v version, mariadb bool, err error) {
 	out, err := exec.Command(program, "--version").CombinedOutput()
 	if err != nil {
@@ -207,7 +201,7 @@ func adopt(ctx context.Context, kind Kind, path, dir string, log *os.File, say f
 	if err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
-	base := filepath.Dir(filepath.Dir(real)) // …/sbin/mysqld → …
+	base := filepath.Dir(filepath.Dir(real)) // if real is /usr/sbin/mysqld, base is /usr
 	err = errors.Join(os.Symlink(base, filepath.Join(dir, "usr")), os.Mkdir(filepath.Join(dir, "bin"), 0o755))
 	if err != nil {
 		return fmt.Errorf("servers: %w", err)

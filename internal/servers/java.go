@@ -35,7 +35,6 @@ func javaHome(ctx context.Context, cache string, sp *spec, say func(string)) (st
 	return filepath.Join(root, "home"), nil
 }
 
-// java returns the home of a Java that runs the server.
 func (s *Server) java(ctx context.Context) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -48,7 +47,6 @@ func (s *Server) java(ctx context.Context) (string, error) {
 	return home, nil
 }
 
-// wantedJava describes the Java that runs the kind, for messages.
 func (sp *spec) wantedJava() string {
 	if sp.javaBelow > 0 {
 		return fmt.Sprintf("Java %d to %d", sp.java, sp.javaBelow-1)
@@ -82,8 +80,6 @@ func installedJava(release, below int) string {
 
 var javaVersion = regexp.MustCompile(`JAVA_VERSION="(\d+)`)
 
-// javaRelease returns the release of the Java in a home, from the home's release file. It returns 0 if the home has no
-// Java or no readable release file.
 func javaRelease(home string) int {
 	if _, err := os.Stat(filepath.Join(home, "bin", "java")); err != nil {
 		return 0

@@ -30,14 +30,12 @@ const kafkaRemedy = "It needs Java 17 or newer (openjdk-17-jre-headless) and, on
 	"or set " + mavenVariable + " to the URL of a Maven repository, or " + cacheVariable +
 	" to a cache that was filled elsewhere"
 
-// kafkaWrapper runs the broker. It logs warnings and errors to the standard error.
 const kafkaWrapper = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 exec "$KAFKA_JAVA/bin/java" $KAFKA_OPTIONS -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
   -Dorg.slf4j.simpleLogger.showDateTime=true -cp "$r/libs/*" kafka.Kafka "$@"
 `
 
-// fetchKafka installs Kafka, with a formatted data directory to copy.
 func fetchKafka(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
 	dir := in.root
 	if _, err := javaHome(ctx, cache, in.spec, say); err != nil {
@@ -98,18 +96,16 @@ func initialiseKafka(ctx context.Context, in *installation, data string, _ []str
 // option.
 func kafkaID() string {
 	id := make([]byte, 16)
-	_, _ = rand.Read(id) // never fails
+	_, _ = rand.Read(id) // crypto/rand never fails
 	id[0] &= 0x7f
 	return base64.RawURLEncoding.EncodeToString(id)
 }
 
-// kafkaProperties returns a broker's configuration. A cluster's first broker is also its controller. The controller
-// listens on 127.0.0.2, so the broker takes no second port of 127.0.0.1. Even on a different address, Kafka requires a
-// different port number.
+// kafkaProperties returns a broker's configuration. A cluster's first broker is also its controller, which listens on
+// 127.0.0.2, so that the broker takes no second port of 127.0.0.1. The internal topics have a replication factor of 1,
+// because a cluster of one broker can't replicate them.
 //
-// Kafka reads the file as Latin-1, so the file contains no path. Besides ports, the file sets a smaller buffer for
-// compaction and replication factors of 1: a cluster of one broker can't replicate its internal topics. Everything else
-// is Kafka's default.
+// Kafka reads the file as Latin-1, so the file contains no path.
 func kafkaProperties(port, id int) string {
 	var p strings.Builder
 	fmt.Fprintf(&p, `node.id=%d
@@ -135,9 +131,9 @@ log.cleaner.dedupe.buffer.size=4194304
 
 func kafkaController(port int) string { return fmt.Sprintf("127.0.0.2:%d", port+1) }
 
-// KafkaMember returns the options of a broker that joins the cluster of the broker first. The ids of such members are
-// 2, 3 and so on. A member may be killed and restarted at any time. first is the cluster's only controller: while it is
-// down, the cluster elects no leaders.
+// KafkaMember returns the options of a broker that joins the cluster of the broker first. Members have the ids 2, 3 and
+// so on, and may be killed and restarted at any time. first is the cluster's only controller: while it is down, the
+// cluster elects no leaders.
 func KafkaMember(first *Server, id int) []string {
 	return []string{"--override", kafkaNode + strconv.Itoa(id),
 		"--override", "controller.quorum.voters=1@" + kafkaController(first.Port)}
@@ -220,7 +216,7 @@ func pingKafka(ctx context.Context, s *Server) error {
 		return err
 	}
 	if slices.ContainsFunc(s.opts.Args, func(arg string) bool { return strings.HasPrefix(arg, "listeners=") }) {
-		return nil // with such an option, the broker may require a password, so a connection is enough
+		return nil // a broker with other listeners may require a password, so a connection is enough
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.Addr()))
 	if err != nil {

@@ -14,15 +14,15 @@ type Kind string
 
 // The kinds that can be started.
 const (
-	MySQL       Kind = "mysql"         // MySQL 9
-	MySQL80     Kind = "mysql-8.0"     // MySQL 8.0.15
-	MySQL57     Kind = "mysql-5.7"     // MySQL 5.7.22
-	MariaDB1011 Kind = "mariadb-10.11" // MariaDB 10.11
-	MariaDB114  Kind = "mariadb-11.4"  // MariaDB 11.4.5
-	MariaDB118  Kind = "mariadb-11.8"  // MariaDB 11.8
-	Redis7      Kind = "redis-7"       // Redis 7
-	Redis8      Kind = "redis-8"       // Redis 8
-	Valkey      Kind = "valkey"        // Valkey 9
+	MySQL       Kind = "mysql"     // MySQL 9
+	MySQL80     Kind = "mysql-8.0" // MySQL 8.0.15
+	MySQL57     Kind = "mysql-5.7" // MySQL 5.7.22
+	MariaDB1011 Kind = "mariadb-10.11"
+	MariaDB114  Kind = "mariadb-11.4" // MariaDB 11.4.5
+	MariaDB118  Kind = "mariadb-11.8"
+	Redis7      Kind = "redis-7"
+	Redis8      Kind = "redis-8"
+	Valkey      Kind = "valkey" // Valkey 9
 
 	Elasticsearch  Kind = "elasticsearch-8" // Elasticsearch 8.19
 	Elasticsearch9 Kind = "elasticsearch-9" // Elasticsearch 9.5
@@ -34,15 +34,15 @@ const (
 type spec struct {
 	suite    string   // the Debian suite of the server, or of its libraries
 	packages []string // the packages to fetch; their libraries are fetched, too
-	size     string   // the size of a first download with the package list, for the progress message
+	size     string   // the size of a first download, for the progress message
 
 	server   []string          // the names of the server's program, the preferred one first
 	programs []string          // the programs to keep from the packages, besides the server
-	aliases  map[string]string // the names that other kinds give to programs → this kind's names
-	clients  Kind              // the kind whose client programs this kind uses for the ones that it lacks; "": none
-	mariadb  bool              // whether `mysqld --version` of a server in PATH must report MariaDB
-	min      version           // the oldest usable release in PATH
-	below    version           // the first release that is too new
+	aliases  map[string]string // program names of other kinds → this kind's names
+	clients  Kind              // the kind whose client programs replace the ones that this kind lacks; "": none
+	mariadb  bool              // a server in PATH must say that it is MariaDB
+	min      version           // the oldest release that may be used from PATH
+	below    version           // the first release that is too new to be used from PATH
 
 	// initialise creates a new data directory. It is nil if the server itself creates it.
 	initialise func(ctx context.Context, in *installation, data string, args []string, log string) error
@@ -53,17 +53,16 @@ type spec struct {
 	args func(in *installation, s *Server) []string
 	// ping returns nil once the server answers and is the one in s.Dir.
 	ping func(ctx context.Context, s *Server) error
-	// dsn returns the address that clients use for one of the server's databases.
-	dsn func(addr, db string) string
-	// leftovers are files in Dir that a crash leaves and that would prevent the next start.
+	dsn  func(addr, db string) string
+	// leftovers are files in Dir that a crash leaves, and that must be removed before the next start.
 	leftovers []string
 
 	// The remaining fields are for servers that Debian lacks. They are nil for other servers.
 
-	artifact  mavenArtifact // the file with the server, if it is a single file
+	artifact  mavenArtifact // the file to download, if the server is in one file
 	java      int           // the oldest release of Java that runs the server
 	javaBelow int           // the first release of Java that is too new for the server; 0 if none is
-	// fetch fills the installation's directory.
+	// fetch downloads the server into the installation's directory.
 	fetch func(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error
 	// prepare writes the files in Dir that the server reads besides its data, and returns the server's environment. It
 	// is called before each start.
@@ -71,8 +70,7 @@ type spec struct {
 	// serving returns the process that serves, if the started program only launches it. It is called as soon as the
 	// server answers.
 	serving func(s *Server) (pid int, err error)
-	// remedy says what to do on a machine that can't run the server.
-	remedy string
+	remedy  string
 }
 
 var (
@@ -210,7 +208,6 @@ type version [3]int
 
 var versionNumber = regexp.MustCompile(`\b(\d+)\.(\d+)\.(\d+)`)
 
-// parseVersion finds the release in what a server prints for --version.
 func parseVersion(text string) (v version, ok bool) {
 	m := versionNumber.FindString(text)
 	if m == "" {

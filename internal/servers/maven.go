@@ -19,7 +19,6 @@ import (
 // mavenVariable is the environment variable with the URL of a Maven repository.
 const mavenVariable = "REPLICATOR_MAVEN_REPOSITORY"
 
-// mavenArtifact is a file in a Maven repository.
 type mavenArtifact struct {
 	group, name, version, kind string
 	sum                        string // SHA-256, in hexadecimal digits
@@ -42,7 +41,6 @@ func jarsIn(list string) (artifacts []mavenArtifact, err error) {
 
 func (a mavenArtifact) file() string { return a.name + "-" + a.version + "." + a.kind }
 
-// fetch downloads the artifact into dir and returns its path.
 func (a mavenArtifact) fetch(ctx context.Context, cache, dir string, log *os.File, say func(string)) (string, error) {
 	return filepath.Join(dir, a.file()), fetchArtifacts(ctx, []mavenArtifact{a}, cache, dir, log, say)
 }

@@ -7,13 +7,14 @@ import (
 	"syscall"
 )
 
-// memoryNeeded is how much memory must be available for servers to be in memory. It is several times what the servers
-// of a test run use at once.
+// memoryNeeded is how many bytes of memory must be available for servers to be in memory. It is several times what the
+// servers of a test run use at once.
 const memoryNeeded = 8 << 30
 
 const (
-	tmpfs      = 0x01021994 // TMPFS_MAGIC
-	noPrograms = 0x8        // ST_NOEXEC; it must not be set, because Elasticsearch loads a library from its directory
+	tmpfs = 0x01021994 // the kernel's TMPFS_MAGIC
+	// the kernel's ST_NOEXEC; it must not be set, because Elasticsearch loads a library from its directory
+	noPrograms = 0x8
 )
 
 // memoryDir returns a directory in memory with room for temporary servers. It returns "" if the machine has no such
@@ -31,7 +32,8 @@ func memoryDir() string {
 	return dir
 }
 
-// memoryAvailable returns how many bytes of memory are available on the machine, and to this container.
+// memoryAvailable returns how many bytes of memory are available on the machine, or the container's limit if that is
+// lower.
 func memoryAvailable() int64 {
 	available := int64(0)
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -49,7 +51,6 @@ func memoryAvailable() int64 {
 	return available
 }
 
-// number parses a number. It returns 0 if the text is not a number.
 func number(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

@@ -23,15 +23,13 @@ const openSearchRemedy = "It needs Java 17 to 23 (openjdk-17-jre-headless) and, 
 	"or set " + mavenVariable + " to the URL of a Maven repository, or " + cacheVariable +
 	" to a cache that was filled elsewhere"
 
-// openSearchWrapper runs the node in its directory. The node logs to the standard output.
 const openSearchWrapper = notRoot + `exec $n "$OPENSEARCH_JAVA/bin/java" $OPENSEARCH_OPTIONS \
   -Djava.security.manager=allow -Djava.io.tmpdir="$PWD/tmp" -Dlog4j2.disable.jmx=true \
   -Dopensearch.path.home="$r" -Dopensearch.path.conf="$PWD/config" -Dopensearch.distribution.type=tar \
   -cp "$r/lib/*" org.opensearch.bootstrap.OpenSearch "$@"
 `
 
-// openSearchHTTP has the files that turn the HTTP plugin into a module, by name: the plugin's description and
-// permissions.
+// openSearchHTTP has the files, by name, that make the HTTP plugin a module of the server.
 var openSearchHTTP = map[string]string{
 	"plugin-descriptor.properties": `name=transport-netty4
 description=HTTP
@@ -58,7 +56,6 @@ rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
 `
 
-// fetchOpenSearch installs OpenSearch.
 func fetchOpenSearch(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
 	if _, err := javaHome(ctx, cache, in.spec, say); err != nil {
 		return err
@@ -94,7 +91,6 @@ func fetchOpenSearch(ctx context.Context, in *installation, cache string, log *o
 	return nil
 }
 
-// prepareOpenSearch writes the configuration, finds Java, and returns the server's environment.
 func prepareOpenSearch(ctx context.Context, s *Server) ([]string, error) {
 	java, err := s.java(ctx)
 	if err != nil {

@@ -54,7 +54,6 @@ func leasePort(port int) (*portLease, error) {
 	return nil, fmt.Errorf("servers: found no free port of 127.0.0.1 from %d to %d", low, high-1)
 }
 
-// portRange returns the range from which ports are picked. It includes low and excludes high.
 func portRange() (low, high int) {
 	low, high = lowPort, highPort
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")

@@ -17,8 +17,8 @@ type process struct {
 	*child.Child
 	cmd *exec.Cmd
 
-	// served is the id of the process that serves, if cmd only launches it and ends with it. It is 0 if cmd itself
-	// serves, or if the id is not known yet.
+	// served is the id of the server's process, if cmd only launches the server. It is 0 if cmd is the server, or if the
+	// id is not known yet.
 	served atomic.Int64
 }
 
@@ -39,7 +39,7 @@ func runTied(cmd *exec.Cmd) error {
 	return c.Wait()
 }
 
-// pid returns the id of the process that serves. Signals go to that process.
+// pid returns the id of the server's process, which cmd may only have launched.
 func (p *process) pid() int {
 	if n := p.served.Load(); n != 0 {
 		return int(n)
@@ -56,7 +56,7 @@ func (p *process) running() bool {
 	}
 }
 
-// signal sends sig to the process that serves. If the process has ended, it does nothing and returns nil.
+// signal sends sig to the server's process. If the process has ended, it does nothing and returns nil.
 func (p *process) signal(sig os.Signal) error {
 	if !p.running() {
 		return nil
@@ -74,7 +74,6 @@ func (p *process) signal(sig os.Signal) error {
 	return nil
 }
 
-// wait returns when the process has ended. If ctx ends first, it returns ctx's cause.
 func (p *process) wait(ctx context.Context) error {
 	select {
 	case <-p.Done():

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 )
 
-// prometheus lists Debian's package with Prometheus and promtool.
 var prometheus = &spec{suite: "bookworm", packages: []string{"prometheus"}, size: "50 MB"}
 
 // Prometheus prepares a command that runs "prometheus", or "promtool", which checks Prometheus's files. The first call

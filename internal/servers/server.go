@@ -82,7 +82,6 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
-// open reserves the directory and the port.
 func (s *Server) open(ctx context.Context) error {
 	if s.opts.Dir == "" {
 		root := os.TempDir()
@@ -129,7 +128,7 @@ func (s *Server) start(ctx context.Context) error {
 			return fmt.Errorf("servers: %s: %w", s.Kind, err)
 		}
 	}
-	var env []string // nil: this process's environment
+	var env []string // if nil, the server gets this process's environment
 	if prepare := specs[s.Kind].prepare; prepare != nil {
 		var err error
 		if env, err = prepare(ctx, s); err != nil {
@@ -213,12 +212,12 @@ func (s *Server) awaitPort(ctx context.Context) error {
 	return nil
 }
 
-// awaitAnswer waits until the server answers. If the server or ctx ends first, it returns an error after the process
-// has ended.
+// awaitAnswer waits until the server answers. If the server ends first, it returns an error. If ctx ends first, it
+// kills the server and returns an error.
 func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, from int64) error {
 	asked, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { // stop asking when the process has ended, because it never answers
+	go func() { // stops a ping that waits for a server that has ended
 		select {
 		case <-proc.Done():
 			stop()
@@ -240,7 +239,7 @@ func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, fro
 			return nil
 		}
 		select {
-		case <-proc.Done(): // the next iteration returns the error
+		case <-proc.Done(): // the next iteration returns the error of the ended server
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			killed := proc.signal(syscall.SIGKILL)

@@ -17,13 +17,11 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// baseArgs returns the options for every run of mysqld or mariadbd, including the initialisation. With them, the
-// program ignores the machine's configuration in /etc/mysql. If a directory does not exist where packages put it, the
-// program uses its own default.
+// baseArgs returns the options for every run of mysqld or mariadbd. With them, the program ignores the machine's
+// configuration in /etc/mysql.
 //
-// Each server has its own directory for temporary files. When a MariaDB server starts, it removes all #sql… files in
-// that directory. If other servers share the directory, they lose their files. They then fail ("Got error 6"), or crash
-// with a null pointer in ha_maria::drop_table.
+// Each server has its own directory for temporary files, because a MariaDB server that starts removes all #sql… files
+// in its directory. Servers that share a directory fail then ("Got error 6"), or crash.
 func baseArgs(in *installation, temporary string) []string {
 	args := []string{"--no-defaults", "--tmpdir=" + temporary}
 	add := func(option string, names ...string) {
@@ -46,14 +44,14 @@ func baseArgs(in *installation, temporary string) []string {
 		}
 	}
 	if os.Getuid() == 0 {
-		args = append(args, "--user=root") // required for root
+		args = append(args, "--user=root") // as root, mysqld does not start without this option
 	}
 	return args
 }
 
 // sqlArgs returns the server options that MySQL and MariaDB share: ports, paths, settings that save memory, and the
 // settings that the README requires of a source. Everything else is the server's default, because users run the
-// defaults. A test that needs another setting names it.
+// defaults.
 func sqlArgs(in *installation, s *Server) []string {
 	args := append(baseArgs(in, s.Dir),
 		"--datadir="+filepath.Join(s.Dir, "data"),
@@ -71,7 +69,7 @@ func sqlArgs(in *installation, s *Server) []string {
 func mysqlArgs(in *installation, s *Server) []string {
 	args := sqlArgs(in, s)
 	if s.opts.Small && !s.Kind.IsOldMySQL() {
-		// The redo log may be in memory, so it is small. The Performance Schema takes 250 MB. The program queries it
+		// The redo log may be in memory, so it is small. The Performance Schema takes 250 MB, and the replicator queries it
 		// only on a server without GTIDs.
 		args = append(args, "--innodb-redo-log-capacity=8M", "--performance-schema=OFF")
 	}
@@ -81,19 +79,19 @@ func mysqlArgs(in *installation, s *Server) []string {
 func mariadbArgs(in *installation, s *Server) []string {
 	args := append(sqlArgs(in, s), "--binlog-format=ROW")
 	if s.opts.Small {
-		args = append(args, "--innodb-log-file-size=8M", // the log may be in memory
+		args = append(args, "--innodb-log-file-size=8M", // small, because the log may be in memory
 			"--skip-ssl") // from 11.4 on, a server creates a certificate at each start, which takes 1 to 5 s of CPU
 	}
 	return args
 }
 
-// GTIDs returns the options that turn GTIDs on or off. It returns none if servers of the kind have this setting without
-// options. MySQL 9 starts with GTIDs, and older MySQL without. MariaDB always has GTIDs.
+// GTIDs returns the options that turn GTIDs on or off; none if that is the default. MySQL 9 starts with GTIDs, and
+// older MySQL without. MariaDB always has GTIDs.
 func GTIDs(kind Kind, on bool) []string {
 	switch {
 	case on && kind.IsOldMySQL():
 		return []string{"--gtid-mode=ON", "--enforce-gtid-consistency=ON"}
-	case !on && kind == MySQL: // without GTIDs, the program queries the Performance Schema
+	case !on && kind == MySQL: // without GTIDs, the replicator queries the Performance Schema
 		return []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--performance-schema=ON"}
 	}
 	return nil
@@ -151,7 +149,6 @@ func initialiseMariaDB(ctx context.Context, in *installation, data string, args 
 	return runLogged(ctx, script, log, in.server(), append(command, args...)...)
 }
 
-// runLogged runs a program and appends its output to a log.
 func runLogged(ctx context.Context, stdin io.Reader, log, program string, args ...string) error {
 	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -166,7 +163,6 @@ func runLogged(ctx context.Context, stdin io.Reader, log, program string, args .
 	return nil
 }
 
-// sqlConfig returns the configuration with which this package connects to a server as root.
 func sqlConfig(addr, db string) *mysql.Config {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr, cfg.DBName = "root", "tcp", addr, db
@@ -180,7 +176,7 @@ func sqlDSN(addr, db string) string { return sqlConfig(addr, db).FormatDSN() }
 func pingSQL(ctx context.Context, s *Server) error {
 	cfg := sqlConfig(s.Addr(), "")
 	cfg.Timeout, cfg.ReadTimeout = pingTimeout, pingTimeout
-	cfg.Logger = &mysql.NopLogger{} // a starting server aborts connections
+	cfg.Logger = &mysql.NopLogger{} // a starting server aborts connections, which the driver would log
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return err

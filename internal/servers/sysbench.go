@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 )
 
-// sysbench lists Debian's package with the load generator sysbench, which works with servers that speak MySQL's
-// protocol.
 var sysbench = &spec{suite: "bookworm", packages: []string{"sysbench"}, size: "20 MB"}
 
 // Sysbench prepares a command that runs sysbench against a server. sysbench writes independently of replicator. The

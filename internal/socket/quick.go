@@ -12,7 +12,7 @@ import (
 	"unsafe"
 )
 
-// conn is a connection whose reads and writes bypass the runtime.
+// conn is a connection that makes its system calls without telling the Go runtime.
 type conn struct {
 	net.Conn
 	raw      syscall.RawConn
@@ -109,7 +109,7 @@ func (t *transfer) init(call uintptr, flags int) {
 	t.call, t.flags, t.try = call, uintptr(flags), t.attempt
 }
 
-// do transfers some of b, once the socket is ready for it.
+// do makes the system call with b, once the socket is ready. when is a RawConn's Read or Write, which waits for that.
 func (t *transfer) do(when func(func(fd uintptr) bool) error, b []byte) (n int, errno syscall.Errno, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,7 +119,7 @@ func (t *transfer) do(when func(func(fd uintptr) bool) error, b []byte) (n int, 
 	return t.n, t.errno, err
 }
 
-// attempt makes the call. It returns false if the caller must wait until the socket is ready.
+// attempt makes the system call. It returns false if the caller must wait until the socket is ready.
 func (t *transfer) attempt(fd uintptr) bool {
 	for {
 		n, _, errno := syscall.RawSyscall6(t.call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), uintptr(len(t.b)),

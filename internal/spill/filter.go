@@ -12,7 +12,6 @@ const (
 
 func newFilter(keys int) filter { return make(filter, keys*bitsPerKey/lineBits+1) }
 
-// line returns the cache line that a key with this hash uses.
 func (f filter) line(hash uint64) *[lineWords]uint64 { return &f[(hash>>32)*uint64(len(f))>>32] }
 
 func (f filter) add(hash uint64) {
@@ -22,7 +21,6 @@ func (f filter) add(hash uint64) {
 	}
 }
 
-// may reports whether a key may have been added.
 func (f filter) may(hash uint64) bool {
 	line := f.line(hash)
 	for _, bit := range probed(hash) {

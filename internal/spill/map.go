@@ -33,13 +33,13 @@ type Map struct {
 
 	mu      sync.Mutex
 	changed sync.Cond         // signalled when a merge ends
-	fresh   map[string][]byte // entries that are in no run yet
+	fresh   map[string][]byte // entries that are in no file yet
 	size    int               // the size of fresh, in bytes
-	runs    []*run            // the oldest first
+	runs    []*run            // files of entries, the oldest first
 	merging bool
 	closed  bool
-	err     error  // why a merge failed; reset once it was returned, because the merge can be tried again
-	block   []byte // the last block read
+	err     error  // the error of a failed merge, until a call returns it; the merge is then tried again
+	block   []byte // the last block read, whose memory is used again
 }
 
 // New makes an empty map. dir is the directory for its files; "": the system's directory for temporary files.
@@ -156,7 +156,7 @@ func closeAll(runs []*run) (err error) {
 	return err
 }
 
-// spill makes a run from the entries in memory. m.mu is held.
+// spill writes the entries in memory to a run, which is a sorted file. m.mu is held.
 func (m *Map) spill() error {
 	for m.merging && len(m.runs) >= mostRuns {
 		m.changed.Wait()
@@ -184,10 +184,10 @@ func (m *Map) spill() error {
 	return nil
 }
 
-// mostRuns bounds the number of runs: if there are that many, a new run waits for a merge.
+// mostRuns limits the number of runs, the map's files: if there are that many, a new run waits for a merge.
 const mostRuns = 40
 
-// mergedAtOnce is how many runs of similar sizes are merged.
+// mergedAtOnce is how many runs (files) of similar sizes are merged into one.
 const mergedAtOnce = 4
 
 // tidy starts a merge, if one is due and none is running. m.mu is held.
@@ -201,9 +201,9 @@ func (m *Map) tidy() {
 	go m.mergeRuns(from, old)
 }
 
-// due returns the first run to merge, together with all later ones; -1 if no merge is due. Runs of one tier, which have
-// similar sizes, are merged when there are mergedAtOnce of them. All runs are merged when the runs after the first
-// together are as large as the first. So the files hold little more than twice the current entries.
+// due returns the index of the first run (a file) to merge, together with all later ones; -1 if no merge is due. It
+// merges mergedAtOnce runs of similar sizes. It merges all runs once those after the first are together as large as the
+// first, so that the files hold little more than twice the current entries.
 func (m *Map) due() int {
 	newer := int64(0)
 	for _, r := range m.runs[min(1, len(m.runs)):] {
@@ -222,7 +222,7 @@ func (m *Map) due() int {
 		case t == tier:
 			same++
 		}
-		if same >= mergedAtOnce { // enough runs from i on are in this tier, and none is in a higher one
+		if same >= mergedAtOnce { // from i on, enough runs have this tier, and none has a higher one
 			from = i
 		}
 	}

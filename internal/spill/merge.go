@@ -52,10 +52,10 @@ func merge(all []source, each func(key, value []byte) (bool, error)) error {
 	return nil
 }
 
-// cursor reads a run in key order.
+// cursor is a source that reads a run (a file).
 type cursor struct {
 	run        *run
-	block      int // the next block to read
+	block      int // index of the next block to read
 	memory     []byte
 	rest       []byte // the unread part of the current block
 	key, value []byte
@@ -80,10 +80,10 @@ func (c *cursor) next() (bool, error) {
 
 func (c *cursor) entry() (key, value []byte) { return c.key, c.value }
 
-// inMemory returns entries in memory.
+// inMemory is a source that reads a map.
 type inMemory struct {
 	values map[string][]byte
-	keys   []string // sorted
+	keys   []string // the map's keys, sorted
 	at     int
 	key    []byte
 }

@@ -10,13 +10,13 @@ import (
 	"sort"
 )
 
-// blockSize is roughly how many bytes of a run are read at once.
+// blockSize is roughly how many bytes of a file are read at once.
 const blockSize = 16 << 10
 
 // run is an immutable file of entries in key order, in blocks. An entry consists of the lengths of key and value, as
 // varints, and then the key and the value.
 type run struct {
-	file   *os.File // the file no longer has a name
+	file   *os.File // removed from its directory, so that the file ends with the process
 	size   int64
 	count  int
 	filter filter
@@ -56,7 +56,7 @@ func (r *run) read(block int, memory []byte) ([]byte, error) {
 }
 
 // get looks up a key. It reads the block that may have the key into the slice memory, or into a larger slice if needed.
-// It returns the block, and the value as a slice of the block.
+// It returns the block, and the value as a part of the block.
 func (r *run) get(key, memory []byte) (value []byte, ok bool, block []byte, err error) {
 	at := r.blockOf(key)
 	if at < 0 {
@@ -96,7 +96,6 @@ func split(block []byte) (key, value, rest []byte, err error) {
 
 var errDamaged = errors.New("a file does not hold what was written to it")
 
-// writer writes a run.
 type writer struct {
 	*run
 	out  *bufio.Writer
@@ -104,7 +103,7 @@ type writer struct {
 	head []byte
 }
 
-// newRun begins a run of at most count entries.
+// newRun creates the file of a run, for at most count entries.
 func newRun(dir string, seed maphash.Seed, count int) (*writer, error) {
 	file, err := os.CreateTemp(dir, "replicator-")
 	if err != nil {

@@ -21,7 +21,7 @@ func Parse(s string) ([]byte, bool) {
 // Text formats 16 bytes as 8-4-4-4-12 digits.
 func Text(b []byte) string { return string(Append(make([]byte, 0, 36), b)) }
 
-// Append appends what Text returns.
+// Append appends 16 bytes in the form that Text returns.
 func Append(dst, b []byte) []byte {
 	for i, n := range [...]int{4, 2, 2, 2, 6} {
 		if i > 0 {
@@ -35,7 +35,7 @@ func Append(dst, b []byte) []byte {
 // Random returns a new UUID as text (RFC 9562, version 4).
 func Random() string {
 	var b [16]byte
-	rand.Read(b[:]) // never fails
+	rand.Read(b[:]) // crypto/rand never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return Text(b[:])
 }

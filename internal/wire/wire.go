@@ -50,7 +50,7 @@ func (r *Reader) Uvarint() uint64 {
 	return 0
 }
 
-// Count reads a number of elements that take at least a byte each, so a damaged count can't exceed the input.
+// Count reads the number of elements that follow. Each takes at least a byte, so a number above the bytes left is bad.
 func (r *Reader) Count() uint64 {
 	n := r.Uvarint()
 	if n > uint64(len(r.rest)) {

@@ -18,19 +18,18 @@ import (
 // tally counts the tests that used each server. It counts a test once for each server.
 type tally struct {
 	mu    sync.Mutex
-	tests map[string]map[string]bool // "mysql 9.7.4" → test names
+	tests map[string]map[string]bool // by server, such as "mysql 9.7.4": the names of its tests
 }
 
 var used tally
 
-// add counts the test. It appends to the count file at once, so the file also contains the tests of a binary that
-// crashes later.
+// add counts the test for a server, in memory and in the count file, which then has the test even if the binary crashes
+// later.
 func (u *tally) add(t testing.TB, s *servers.Server) {
 	t.Helper()
 	u.note(t, server(s))
 }
 
-// note counts the test for a server, given the server's name and version ("mysql 9.7.4").
 func (u *tally) note(t testing.TB, server string) {
 	t.Helper()
 	if u.record(server, t.Name()) {
@@ -40,7 +39,7 @@ func (u *tally) note(t testing.TB, server string) {
 	}
 }
 
-// record reports whether this is the test's first use of the server.
+// record notes that a test used a server, and reports whether that was new.
 func (u *tally) record(server, test string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

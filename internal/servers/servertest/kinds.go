@@ -15,8 +15,8 @@ const (
 	insteadVariable = "REPLICATOR_TEST_INSTEAD"
 )
 
-// standIns maps kinds to the kinds that can replace them. Tests name a key of the map if any server of the product will
-// do.
+// standIns maps kinds to the kinds that can replace them. Tests that run on any server of a product name the kind in
+// the key.
 var standIns = map[servers.Kind][]servers.Kind{
 	servers.MySQL:         {servers.MySQL80, servers.MySQL57},
 	servers.MariaDB1011:   {servers.MariaDB114, servers.MariaDB118},
@@ -25,7 +25,6 @@ var standIns = map[servers.Kind][]servers.Kind{
 	servers.Elasticsearch: {servers.Elasticsearch9, servers.OpenSearch},
 }
 
-// named reads a list of kinds from the environment.
 func named(t testing.TB, variable string) []servers.Kind {
 	t.Helper()
 	var kinds []servers.Kind
@@ -39,8 +38,8 @@ func named(t testing.TB, variable string) []servers.Kind {
 	return kinds
 }
 
-// chosen returns the kind on which a test for kind runs. This is the kind in $REPLICATOR_TEST_INSTEAD that can replace
-// kind. If there is none, it is kind itself.
+// chosen returns the kind on which a test for kind runs: the kind in $REPLICATOR_TEST_INSTEAD that can replace kind, or
+// else kind itself.
 func chosen(t testing.TB, kind servers.Kind) servers.Kind {
 	t.Helper()
 	instead := named(t, insteadVariable)

@@ -39,7 +39,7 @@ type Lender struct {
 
 // loan is a Lender's answer.
 type loan struct {
-	Addr    string // the result of Server.DSN("")
+	Addr    string // the server's address, as Server.DSN("") returns it
 	Version string
 	Error   string
 }
@@ -74,7 +74,7 @@ func (l *Lender) accept() {
 	for {
 		conn, err := l.listener.Accept()
 		if err != nil {
-			return // the listener was closed
+			return
 		}
 		l.wg.Go(func() {
 			defer conn.Close()

@@ -36,21 +36,19 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // for Database
+	_ "github.com/go-sql-driver/mysql" // the driver that Database needs
 	"go.uber.org/goleak"
 
 	"replicator/internal/child"
 	"replicator/internal/servers"
 )
 
-// Environment variables that configure a run.
 const (
 	requireVariable = "REPLICATOR_REQUIRE_SERVERS"
 	countVariable   = "REPLICATOR_TEST_COUNT"
 	elasticVariable = "ELASTICSEARCH_URL"
 )
 
-// share is a server of one kind that several tests share.
 type share struct {
 	once   sync.Once
 	server *servers.Server
@@ -58,7 +56,7 @@ type share struct {
 }
 
 var (
-	inMain atomic.Bool // Main is running, and ends the shared servers
+	inMain atomic.Bool // Main is running, and will end the shared servers
 
 	sharesMu sync.Mutex
 	shares   = map[servers.Kind]*share{}
@@ -300,7 +298,6 @@ func options(kind servers.Kind, args []string) servers.Options {
 		Progress: func(text string) { fmt.Fprintln(os.Stderr, "servers:", text) }}
 }
 
-// required reports whether a test must fail if its server is missing.
 func required() bool {
 	return os.Getenv("CI") == "true" || os.Getenv(requireVariable) == "1"
 }
