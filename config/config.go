@@ -16,20 +16,20 @@ type Config struct {
 	HTTP       HTTP
 	Limits     Limits
 	Rebuild    Rebuild
-	Tables     []replicator.Table // in the order of the file; Table.Columns is set when the views are compiled
-	Sinks      []Sink             // in the order of the file
-	Views      []*replicator.View // in the order of the file; View.Fingerprint is set when the views are compiled
+	Tables     []replicator.Table // Table.Columns is set when the views are compiled
+	Sinks      []Sink
+	Views      []*replicator.View // View.Fingerprint is set when the views are compiled
 
 	// Partial is set if LoadToAsk left out settings. A command that only asks the running process doesn't need them.
 	Partial bool
 
 	// ownDatabase has the tables for which the file names no database. They are in each shard's own database.
 	ownDatabase map[string]bool
-	lines       map[string]int // lines of views' keys by VIEW.KEY or VIEW.join.NAME.KEY, and of views' sections by VIEW
+	lines       map[string]int // line numbers in the file, by VIEW, VIEW.KEY and VIEW.join.NAME.KEY
 }
 
-// Line returns the line of a view's key, or of the view's section if the key is not given. It is for errors that are
-// found when the view is compiled. For a name in a table of fields ("fields.email"), it is the line of the key fields.
+// Line returns the line of a view's key in the file, or of the view's section if the key is not given. For a name in a
+// table of fields ("fields.email"), it returns the line of the key fields.
 func (c *Config) Line(view, key string) int {
 	for path := view + "." + key; ; {
 		if line := c.lines[path]; line > 0 {
@@ -45,7 +45,7 @@ func (c *Config) Line(view, key string) int {
 
 // Source says what is replicated.
 type Source struct {
-	Shards     []Shard // at least one shard, in the order of the file; with Kafka: the origin's shards, or none
+	Shards     []Shard // at least one shard; with Kafka: the servers whose changelogs are in Kafka, or none
 	Kafka      *Topics // changelogs in Kafka to read instead of the shards; nil: the shards are read
 	Start      string  // where a view without a checkpoint starts: snapshot, earliest or latest
 	OnLost     string  // what to do if the binlog was purged or a sink lost data: stop or rebuild
@@ -62,11 +62,11 @@ func (s *Source) ShardNames() (names []string) {
 	return names
 }
 
-// Checkpoint says where progress and dead letters are kept.
+// Checkpoint says where the log positions and the dead letters are stored.
 type Checkpoint struct {
 	Store    string // file or mysql
 	Path     string // directory of the file store
-	DSN      Secret // DSN of the mysql store
+	DSN      Secret
 	Table    string // prefix of the mysql store's tables
 	Interval time.Duration
 }
@@ -80,7 +80,7 @@ type HTTP struct {
 // Limits are limits of the resources that replicator uses.
 type Limits struct {
 	Memory  int64         // bytes of pending rows, for each pipeline
-	Deleted time.Duration // how long sinks remember deleted cells; 0: forever
+	Deleted time.Duration // how long sinks remember that a row was deleted; 0: forever
 }
 
 // Rebuild limits a rebuild's load on the source.

@@ -11,7 +11,6 @@ var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 var errUnset = errors.New("the environment variable is not set")
 
-// unsetError is an error with the name of the environment variable that is not set. It matches errUnset.
 type unsetError string
 
 func (e unsetError) Error() string {

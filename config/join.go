@@ -18,7 +18,7 @@ const (
 	namesOneTable = "names several tables. A view with joins can name only one"
 )
 
-// joins reads the joins of a view. The view's from must have been read before.
+// joins reads the joins of a view. v.From must have been read before.
 func (l *loader) joins(s *Section, v *replicator.View) {
 	names, sections := s.named("join")
 	if len(names) == 0 {

@@ -21,15 +21,14 @@ type Topics struct {
 	Kafka
 	Topics  []string
 	Group   string        // each sink has the consumer group GROUP.SINK
-	Session time.Duration // how long a member may be silent before it loses its partitions
+	Session time.Duration // how long a member of the consumer group may be silent before it loses its partitions
 }
 
-// defaultSession is the default of Topics.Session. If a member is killed, another member continues its partitions
-// within 15 s. This includes the session time, the other members' next heartbeats and the opening of the partitions. By
-// default, brokers require at least 6 s.
+// defaultSession is the default of Topics.Session. It is short, so that other members continue a killed member's
+// partitions within 15 s. By default, brokers require at least 6 s.
 const defaultSession = 8 * time.Second
 
-// longestTopic limits the length of a topic's name, because sinks store TOPIC/PARTITION as a source's name of up to 64
+// longestTopic limits the length of a topic's name, because sinks store the text TOPIC/PARTITION, in up to 64
 // characters.
 const longestTopic = 57
 

@@ -77,7 +77,6 @@ func load(path string, l *loader) (*Config, error) {
 	return l.load(data)
 }
 
-// open reads the file at path, and sets the loader's fields for that file.
 func (l *loader) open(path string) (data []byte, err error) {
 	if data, err = os.ReadFile(path); err == nil {
 		l.file, l.readFile = path, os.ReadFile
@@ -86,7 +85,6 @@ func (l *loader) open(path string) (data []byte, err error) {
 	return data, err
 }
 
-// loader reads one file.
 type loader struct {
 	file     string
 	dir      string
@@ -94,15 +92,15 @@ type loader struct {
 	types    []SinkType
 	readFile func(string) ([]byte, error)
 	problems []*Problem
-	keys     map[string][]string // the known keys, by Section.shape
+	keys     map[string][]string // the known keys, by Section.shape; only a test reads them
 	config   *Config
 
-	toAsk   bool // settings that need a missing environment variable or file are left out
-	leftOut bool // a setting was left out
+	toAsk   bool // set by LoadToAsk: leave out settings whose environment variable or file is missing
+	leftOut bool
 }
 
-// leavesOut reports whether a setting that needs a missing environment variable or file may be left out. If so, it sets
-// leftOut. The address of the running process (http.listen) is never left out.
+// leavesOut reports whether the setting at path may be left out, because its environment variable or file is missing.
+// It records that in leftOut. The address of the running process (http.listen) is never left out.
 func (l *loader) leavesOut(path string) bool {
 	if !l.toAsk || path == "http.listen" {
 		return false
@@ -221,7 +219,7 @@ func (l *loader) http(s *Section) {
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		s.Problem("listen", "%q is not a port", port)
 	}
-	empty := !s.Given("token") || s.Has("token") && !l.toAsk // LoadToAsk may have left out a token
+	empty := !s.Given("token") || s.Has("token") && !l.toAsk // LoadToAsk allows an unset variable in token
 	if !loopback(host) && h.Token == "" && empty {
 		s.Problem("listen", "%s can be reached from other machines, so requests that change something need a "+
 			"token. Set token_file = \"…\", or listen on 127.0.0.1", h.Listen)
@@ -238,7 +236,6 @@ func sendable(token string) bool {
 		!strings.ContainsFunc(token, unicode.IsControl)
 }
 
-// loopback reports whether only programs on this machine can reach the host.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -279,8 +276,8 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 				break
 			}
 		}
-		// A changelog may come from any database. The dsn of a Kafka source is used only to read the origin, so the
-		// DSN's database may differ from the database of the rows.
+		// With Kafka, the dsn's database is no default for the table's database: the changelog's rows may come from any
+		// other database.
 		if shards := l.config.Source.Shards; len(shards) > 0 && l.config.Source.Kafka == nil {
 			t.Database = shards[0].Database
 		}
@@ -307,15 +304,13 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 	return t
 }
 
-// position is the default version of a table: the log position of the row's last change. It suits tables whose rows are
-// updated in place.
+// position is the default of a table's version setting: of two rows, the one that changed later in the log is the
+// newer.
 const position = "position"
 
-// formats returns the known formats of bodies. compressions returns the known compressions.
 func formats() []string      { return []string{"json", "msgpack", "pickle", "cbor"} }
 func compressions() []string { return []string{"zlib", "gzip", "zstd", "lz4", "snappy"} }
 
-// codec checks a codec of the form COMPRESSION+…+FORMAT.
 func (l *loader) codec(s *Section, codec string) {
 	words := strings.Split(codec, "+")
 	for i, word := range words {

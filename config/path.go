@@ -130,18 +130,16 @@ func ColumnPath(column string) string {
 	return "$" + quoted(column)
 }
 
-// quoted returns a name in quotes, as it is written in a path.
 func quoted(name string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
 }
 
 // cutName cuts a name from the start of s. The name is "" if s doesn't start with a name.
 func cutName(s string) (name, rest string) {
-	name, rest, _ = keytemplate.CutName(s) // package view reports errors in paths
+	name, rest, _ = keytemplate.CutName(s) // the error is dropped, because package view reports malformed paths
 	return name, rest
 }
 
-// references returns the paths in a template.
 func references(template string) ([]string, error) {
 	parts, _, err := keytemplate.Parse(template)
 	if err != nil {

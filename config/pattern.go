@@ -7,7 +7,6 @@ import (
 	"replicator"
 )
 
-// wildcards are the characters that make a table's name a pattern.
 const wildcards = "*?"
 
 // pattern marks a table as a pattern if its name has wildcards, and checks it. In the key of a pattern, it replaces

@@ -29,7 +29,6 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// join returns the problems as one error, in the order of the file. Problems without a line come first.
 func join(problems []*Problem) error {
 	sort.SliceStable(problems, func(i, k int) bool { return problems[i].Line < problems[k].Line })
 	errs := make([]error, len(problems))

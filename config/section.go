@@ -12,7 +12,7 @@ import (
 	"replicator/internal/nearest"
 )
 
-// Section is a table of the file. A method that reads a key makes the key known; done reports unknown keys.
+// Section is a table of the file. Each method that reads a key records it as known. done reports the other keys.
 type Section struct {
 	l     *loader
 	at    *node
@@ -20,7 +20,7 @@ type Section struct {
 	shape string // the path with * for names that the user chose, such as "views.*"
 	known []string
 
-	missing []needed // keys that done reports as missing
+	missing []needed // required keys that the file doesn't have; done reports them
 }
 
 type needed struct{ key, example string }
@@ -34,7 +34,6 @@ type Pair struct {
 // Has reports whether a key is given, with any value.
 func (s *Section) Has(key string) bool { return s.at.fields[key] != nil }
 
-// line returns the line of a key, or the section's line if the key is missing.
 func (s *Section) line(key string) int {
 	if n := s.at.fields[key]; n != nil {
 		return n.line
@@ -52,8 +51,8 @@ func (s *Section) ProblemAt(item Pair, key, format string, args ...any) {
 	s.l.problem(item.line, under(s.path, key), format, args...)
 }
 
-// get makes a key known. It returns the key's value, or nil if the key is missing or the value is not of the wanted
-// kind.
+// get returns the key's value, or nil if the key is missing or its value is not of the wanted kind. It also records the
+// key as known, so that done doesn't report it.
 func (s *Section) get(key string, want kind, example string) *node {
 	s.knows(key)
 	n := s.at.fields[key]
@@ -74,7 +73,7 @@ func (s *Section) knows(key string) {
 	}
 }
 
-// Need records that a key must be given.
+// Need makes a key required. If it is missing, done reports that.
 func (s *Section) Need(key, example string) {
 	s.knows(key)
 	if !s.Has(key) {
@@ -99,7 +98,6 @@ func (s *Section) Name(key, fallback, example string) string {
 	return text
 }
 
-// choice reads one of several words. The first word is the default.
 func (s *Section) choice(key string, words ...string) string {
 	n := s.get(key, aText, strconv.Quote(words[0]))
 	if n == nil {
@@ -186,7 +184,6 @@ func (s *Section) Duration(key string, low, high time.Duration) time.Duration {
 	return s.duration(key, 0, low, high)
 }
 
-// duration reads a duration between two bounds. If low is 0, "0" means off.
 func (s *Section) duration(key string, fallback, low, high time.Duration) time.Duration {
 	n := s.get(key, aText, strconv.Quote(shown(max(fallback, time.Second))))
 	if n == nil {
@@ -328,7 +325,6 @@ func Texts(list []Pair) []string {
 	return all
 }
 
-// sub opens the section under a key. If the section is missing, sub returns an empty one.
 func (s *Section) sub(key string) *Section {
 	n := s.get(key, aTable, "["+under(s.path, key)+"]")
 	if n == nil {
@@ -337,7 +333,7 @@ func (s *Section) sub(key string) *Section {
 	return &Section{l: s.l, at: n, path: under(s.path, key), shape: under(s.shape, key)}
 }
 
-// named opens the sections below a key, in the order of the file. The user chose their names.
+// named returns the sections below a key, such as each [views.NAME], in the order of the file.
 func (s *Section) named(key string) (names []string, sections []*Section) {
 	n := s.get(key, aTable, "["+under(s.path, key)+".NAME]")
 	if n == nil {
@@ -360,8 +356,8 @@ func (s *Section) named(key string) (names []string, sections []*Section) {
 	return names, sections
 }
 
-// badName returns what is wrong with a name that the user chose, or "" for a valid name. Checkpoints, URLs, metrics and
-// commands contain these names.
+// badName returns what is wrong with a name that the user chose, or "" for a valid name. The characters are restricted,
+// because checkpoints, URLs, metrics and commands contain these names.
 func badName(name string) string {
 	const most = 64
 	if len(name) > most {
@@ -403,8 +399,8 @@ func (s *Section) done() {
 // ReadFile reads a file that the section names. A relative path starts at the configuration's directory.
 func (s *Section) ReadFile(path string) ([]byte, error) { return s.l.readFile(s.l.resolve(path)) }
 
-// only reports keys of the section that are known but not in keys. what names the thing that can't have these keys. not
-// maps keys to the reasons.
+// only reports the section's known keys that are not in keys. what describes the kind of sink or view that can't have
+// these keys. not gives the reasons by key.
 func (s *Section) only(keys []string, not map[string]string, what string) {
 	for _, key := range s.at.names {
 		switch {
@@ -417,7 +413,6 @@ func (s *Section) only(keys []string, not map[string]string, what string) {
 	}
 }
 
-// resolve makes a path absolute. A relative path starts at the configuration's directory.
 func (l *loader) resolve(path string) string {
 	if filepath.IsAbs(path) {
 		return path

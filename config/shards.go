@@ -10,7 +10,7 @@ type Shard struct {
 	Database string // the DSN's database; "" if the DSN has none
 }
 
-// Shards reads dsn or [shards]. It always returns at least one Shard, so callers need not check.
+// Shards reads dsn or [shards]. It returns at least one Shard, even after an error, so callers need not check.
 func (s *Section) Shards() []Shard {
 	dsn := s.Secret("dsn", exampleDSN)
 	names := s.get("shards", aTable, "["+under(s.path, "shards")+"]")
@@ -31,7 +31,7 @@ func (s *Section) Shards() []Shard {
 	return []Shard{s.shard("dsn", dsn)}
 }
 
-// namedShards reads NAME = "DSN", or NAME = { dsn_file = "…" }.
+// namedShards reads the items of [shards]: NAME = "DSN", or NAME = { dsn_file = "…" }.
 func (s *Section) namedShards(at *node) []Shard {
 	all := &Section{l: s.l, at: at, path: under(s.path, "shards"), shape: under(s.shape, "shards")}
 	var shards []Shard

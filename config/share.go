@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Share parses a share, such as 1% or 0.01. It must be above 0 and at most 1.
+// Share parses a fraction, such as 1% or 0.01. It must be above 0 and at most 1.
 func Share(text string) (float64, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	f, err := strconv.ParseFloat(number, 64)

@@ -23,7 +23,7 @@ type SinkType struct {
 	// s.View. It also sets Fields, unless the file has the key fields.
 	ReadView func(s *ViewSection) Target
 
-	// Open makes a sink, which does not connect yet.
+	// Open makes a sink, without connecting to its servers.
 	Open func(o Opening) (replicator.Sink, error)
 }
 
@@ -33,13 +33,13 @@ type Kind struct {
 	Need []Key    // required keys
 	May  []string // optional keys
 
-	Not map[string]string // keys of other kinds that this kind can't have, and why
+	Not map[string]string // keys of other kinds of views, with the reason why this kind can't have them
 }
 
 // Key is a key of a section, with an example of its value as TOML.
 type Key struct{ Name, Example string }
 
-// Examples for keys that several types of sink have.
+// Examples in error messages, for keys that several types of sink have.
 const (
 	FieldsExample   = `["email"]`
 	TemplateExample = `"user:{id}"`
@@ -55,15 +55,15 @@ func (k Kind) keys() []string {
 
 // Target says in which places (tables, indexes or databases) a view is kept.
 type Target struct {
-	Key    string   // the view's setting that an error names if two views can't share a place
-	Places []string // identify the tables, indexes or databases that hold the view; empty: unknown
+	Key    string   // the setting to name in the error if another view is in the same place
+	Places []string // names of the tables, indexes or databases that hold the view; empty: not checked
 
-	// Template makes the keys of the view's entries. Two views may share a place if both have templates, and these
-	// can't make the same key. Without a template, the view must be alone in its places.
+	// Template makes the keys of the view's entries. Two views may be in the same place if both have templates that
+	// can't make the same key. Without a template, no other view may be in the same place.
 	Template string
 
 	Names []TargetName        // names that must be distinct, such as the view's columns; nil: the names of its fields
-	Fold  func(string) string // returns the same text for names that the target treats as equal; nil: strings.Clone
+	Fold  func(string) string // returns the same text for names that the target treats as equal; nil: all names differ
 }
 
 // TargetName is a name at the target, and the view's key in the file that gives the name.
@@ -72,24 +72,24 @@ type TargetName struct{ Key, Name string }
 // Sink is a sink of the configuration.
 type Sink struct {
 	Name     string
-	Type     string        // Name of a SinkType
+	Type     string
 	Timeout  time.Duration // silence after which a connection counts as lost; a MySQL DSN's timeout takes precedence
-	Settings any           // what SinkType.Read returned
+	Settings any           // the type's own settings, as SinkType.Read returned them
 
 	kind SinkType
 }
 
-// Opening is what SinkType.Open makes a sink from.
+// Opening has the arguments of SinkType.Open.
 type Opening struct {
 	Sink    *Sink
-	Views   []*replicator.View // all views of the sink
-	Tables  []replicator.Table // the tables of the source
-	Sources []string           // names of all sources that feed the views; empty if they are partitions of Kafka topics
-	InPlace bool               // each source feeds only a part of each view, so a rebuild must change the live view
+	Views   []*replicator.View
+	Tables  []replicator.Table
+	Sources []string // names of all sources that feed the views; empty if they are partitions of Kafka topics
+	InPlace bool     // each source feeds only a part of each view, so a rebuild must not fill a copy of the view
 	Log     *slog.Logger
 
-	// Partitions returns the names of the partitions of all topics that feed the views. It is nil if entities can't move
-	// from one partition to another.
+	// Partitions returns the names of the partitions of all topics that feed the views. It is nil if the rows of a key
+	// can't move from one partition to another.
 	Partitions func(ctx context.Context) ([]string, error)
 
 	// Feeds reports whether the named source feeds the views now. Other sources may have fed them before.
@@ -102,34 +102,35 @@ type Opening struct {
 	// field's values, in the order of View.Fields.
 	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 
-	// Names returns a recognizer of the names that the key templates of Views make.
+	// Names returns a recognizer of the Redis keys that the key templates of Views make.
 	Names func() (Names, error)
 
-	// Entities returns a function that makes a view's Key and Member from a cell alone. The function works only for
-	// views whose templates use only the table's key.
+	// Entities returns a function that makes the Key and Member of a view's entry from the row's key alone.
+	// The function works only for views whose templates use only the table's key.
 	Entities func() (func(v *replicator.View, c replicator.Cell) (key, member string, err error), error)
 }
 
 // Column is a column of a source's table, as information_schema describes it.
 type Column struct {
-	Name, Type         string // "id", "binary(16)"
+	Name, Type         string // such as "id" and "binary(16)"
 	Charset, Collation string // set for text, ENUM and SET; otherwise ""
 }
 
-// Names recognizes the names that the key templates of views make.
+// Names recognizes the Redis keys that the key templates of views make.
 type Names interface {
 	// Has reports whether the sink has a configured view of that name.
 	Has(view string) bool
 
-	// Begins returns the text that all names of a view start with. It returns "" if the names have no common start.
+	// Begins returns the text that all Redis keys of a view start with. It returns "" if they have no common start.
 	Begins(v *replicator.View) string
 
-	// Entities reports whether the view's key template can make name. For a view with one name per entity, it also returns
-	// the entities that the name may belong to, in the form of replicator.Key.String.
+	// Entities reports whether the view's key template can make the Redis key name. For a hash or
+	// JSON view, it also returns the keys of the rows that name may belong to, in the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 
-	// Makes reports the same as Entities, but for a name that replicator wrote, not the application. Such a name fits
-	// the template even if its last value contains a ":". Makes returns false for a template that starts with a value.
+	// Makes reports whether the view's key template can make the Redis key name, if replicator wrote that key, not the
+	// application. The last value in such a name may contain a ":". Makes returns false for a template that starts with
+	// a value.
 	Makes(v *replicator.View, name string) bool
 }
 

@@ -75,7 +75,7 @@ func (l *loader) parse(data []byte) *node {
 		if errors.As(err, &at) {
 			line = t.lineOf(at.Highlight, line)
 		}
-		// The parser's message quotes at most the unexpected character, not the text around it.
+		// The message can be shown, because it quotes at most one unexpected character, and so no secret.
 		l.problem(line, "", "%s", strings.TrimPrefix(err.Error(), "toml: "))
 	}
 	return root

@@ -39,7 +39,6 @@ func (l *loader) views(root *Section) {
 	}
 }
 
-// neighbour is one of the views that share a place, such as a MySQL table.
 type neighbour struct{ view, template string }
 
 // conflict returns why two views can't share a place (such as a table), or "" if they can. key is the setting to change
@@ -86,7 +85,7 @@ func (l *loader) view(name string, s *Section) (*replicator.View, Target) {
 	return v, target
 }
 
-// kind reads a view's sink and kind. Both results are empty if either is wrong.
+// kind reads a view's sink and kind. The Kind is empty if either is wrong.
 func (l *loader) kind(s *Section, v *replicator.View) (*Sink, Kind) {
 	s.Need("sink", `"main"`)
 	s.Need("kind", `"index"`)
@@ -140,8 +139,8 @@ func (l *loader) sinksFor(written, kind string) string {
 	return text
 }
 
-// feeds reads the key from. Its items are TABLE or TABLE.VALUE, where VALUE is a value of the column with the column
-// role. Names of tables contain no dot, so the value is everything after the first dot.
+// feeds reads the setting `from`. Its items are TABLE or TABLE.VALUE. VALUE selects rows by the column that the table's
+// `column` setting names. Names of tables contain no dot, so the value is everything after the first dot.
 func (l *loader) feeds(s *Section) []replicator.Feed {
 	s.Need("from", `"cell.users"`)
 	var feeds []replicator.Feed

@@ -10,13 +10,13 @@ import (
 	"replicator"
 )
 
-// ViewSection is the section of a view whose kind is known, with the parts of the file that were read before. A
-// SinkType's ReadView reads the view from it.
+// ViewSection is a view's section of the file, after the view's sink and kind were read. SinkType.ReadView reads the
+// rest of the view from it.
 type ViewSection struct {
 	*Section
-	View   *replicator.View // the view, with the keys that all views have already read
-	Sink   *Sink            // the view's sink
-	Config *Config          // the configuration, with the source, tables and sinks already read
+	View   *replicator.View // the view; the settings that all views have are already set
+	Sink   *Sink
+	Config *Config // the configuration, with the source, tables and sinks already read
 }
 
 // Fields reads a view's fields: a list of paths, or a table of names and paths.
@@ -41,8 +41,8 @@ func (s *ViewSection) Fields(key, example string) []replicator.Field {
 	return fields
 }
 
-// fieldName returns the default name of a field that has only a path. If the path leads into a join, such as
-// customer.$name, the name lacks the $.
+// fieldName returns the default name of a field that has only a path. For a path into a join, such as customer.$name,
+// the name lacks the $.
 func (s *ViewSection) fieldName(path string) string {
 	name := PathName(path)
 	if s.View != nil && joinOf(s.View, path) != nil {
@@ -80,7 +80,7 @@ func (s *ViewSection) path(key string, p Pair) {
 }
 
 // Amount returns the last field of a counter or ranking: the amount that the view sums. sum is the path of the amount,
-// as given by the key `sum`. If sum is empty, the view counts cells, so each cell's amount is 1.
+// as given by the key `sum`. If sum is empty, the view counts rows, so each amount is 1.
 func (s *ViewSection) Amount(sum, name string) replicator.Field {
 	if sum == "" {
 		return replicator.Field{Name: name, Path: "=1"}
@@ -98,8 +98,8 @@ func (s *ViewSection) Template(key string) string {
 	return text
 }
 
-// Covers checks that a template contains exactly the columns of the table's key. key is the setting with the template.
-// An empty template is valid, because it stands for the table's key.
+// Covers checks that a template contains exactly the columns of the table's key. key is the setting with the template,
+// for the error message. An empty template is valid, because it stands for the table's key.
 func (s *ViewSection) Covers(key, template string) {
 	if template == "" {
 		return
