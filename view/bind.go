@@ -7,17 +7,17 @@ import (
 	"replicator"
 )
 
-// binder resolves paths for the cells of one table, and collects the properties and columns that the paths need.
+// binder resolves the paths of views of one table, and collects the properties and columns that the paths need.
 type binder struct {
 	table   *replicator.Table
 	names   []string // the properties of the body that the paths need
-	columns []string // the columns that the paths need, except those that the cell contains
-	needed  []string // those of columns that the table must have; the others are optional
+	columns []string // the columns that the paths need, except those that are in replicator.Cell
+	needed  []string // the part of columns that the table must have; the rest are optional
 	merged  bool     // the view has several tables, so an unknown column may belong to another table
 
 	tables []replicator.Table // tables that joins may name
-	joins  []*joinPlan        // the joins of all views
-	byName map[string]int     // indexes in joins, by the join's name in the current view
+	joins  []*joinPlan
+	byName map[string]int // indexes in joins, by the join's name in the current view
 }
 
 // resolve compiles a path: it finds the property, column or join that the path starts with. In a table without a body
@@ -92,7 +92,8 @@ func (c *leafCompiler) template(text string) (*template, error) {
 	return t, nil
 }
 
-// entityTemplate compiles a template that uses only the table's key, so that an entity's name never changes.
+// entityTemplate compiles a template that may use only the table's key columns, so that an update of a row never moves
+// its entry.
 func (c *leafCompiler) entityTemplate(text, what string) (*template, error) {
 	t, err := c.template(text)
 	if err != nil {
@@ -108,7 +109,8 @@ func (c *leafCompiler) entityTemplate(text, what string) (*template, error) {
 	return t, nil
 }
 
-// keyTemplate compiles the key of a row, hash, JSON or document view. The key must be different for each entity.
+// keyTemplate compiles the key of a row, hash, JSON or document view. The template must contain all key columns, so
+// that rows with different keys never share an entry.
 func (c *leafCompiler) keyTemplate(text string) (*template, error) {
 	t, err := c.entityTemplate(text, "the key")
 	if err != nil {

@@ -28,7 +28,7 @@ type Codecs struct {
 	Document func(table string) (func(body []byte) (replicator.Object, error), error)
 }
 
-// plan is what Compile produces for the cells of one table with one value of the column role.
+// plan has the compiled views of the rows with one table and one value of Cell.Column.
 type plan struct {
 	feeds   []*feed
 	decoder Decoder // decodes the body's members; nil if no view needs them
@@ -37,7 +37,7 @@ type plan struct {
 	names   []string
 	columns []string
 	joins   []*joinPlan
-	fields  int // the number of fields in one entry, added up over the views
+	fields  int // the number of fields in one entry of each view, added up
 }
 
 type feed struct {
@@ -49,7 +49,7 @@ type feed struct {
 	key    *template
 	member *template
 	whole  bool // the entry is the whole row
-	joins  bool // the view needs the joined rows
+	joins  bool
 	split  bool // a missing value means no entry, and a list makes several entries
 	loops  []loop
 }
@@ -110,7 +110,7 @@ func compileBool(text string, b *binder) (*expression, error) {
 // allColumns in Table.Columns means every column.
 const allColumns = "*"
 
-// compileEntity compiles a view with one entry per cell.
+// compileEntity compiles a view that has one entry for each row.
 func (f *feed) compileEntity(c *leafCompiler, v *replicator.View) (err error) {
 	if v.Key == "" && (v.Kind == "hash" || v.Kind == "json") {
 		return fmt.Errorf("key: a %s needs a key. Set key to a template such "+
@@ -175,7 +175,7 @@ func (f *feed) compileEntries(c *leafCompiler, v *replicator.View) (err error) {
 	return nil
 }
 
-// countCells is the path of the amount if a counter or ranking has no sum. Adding 1 for each cell counts the cells.
+// countCells is the path of a counter's or ranking's amount if the view has no sum. Each row adds 1.
 const countCells = "=1"
 
 func (f *feed) compileFields(c *leafCompiler, fields []replicator.Field) error {
@@ -233,7 +233,7 @@ func findTable(v *replicator.View, name string, tables []replicator.Table) (*rep
 	return nil, fmt.Errorf("view %s: from: there is no table %s%s", v.Name, name, didYouMean(name, names))
 }
 
-// compilePlan compiles the views that a cell feeds. The plan serves all cells with the same table and column.
+// compilePlan compiles the views that rows with this Cell.Table and Cell.Column contribute to. Cell.Key is not used.
 func compilePlan(views []*replicator.View, t *replicator.Table, tables []replicator.Table, cell replicator.Cell,
 	codecs Codecs) (*plan, error) {
 	b := &binder{table: t, tables: tables}
@@ -276,8 +276,8 @@ func (p *plan) finish(b *binder, whole bool, codecs Codecs) (err error) {
 }
 
 // Columns returns the values of Table.Columns and Table.Optional for a table: the columns that rows must have for the
-// views, and the columns that views use only if the table has them. Both are sorted, and leave out the key and column
-// roles. Columns that the views' joins read are included.
+// views, and the columns that views use only if the table has them. Both are sorted. Columns that the views' joins read
+// are included. The columns of the key and of the column role are left out.
 func Columns(views []*replicator.View, tables []replicator.Table, name string) (needed, optional []string, err error) {
 	var columns []string
 	add := func(b *binder) {

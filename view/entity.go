@@ -6,9 +6,9 @@ import (
 	"replicator"
 )
 
-// Entities returns a function that makes a view's Key and Member from a cell alone, so that a sink can find the entry
-// of a deleted row. The function works for views whose templates use only the table's key: rows, hashes, JSON and
-// documents. An empty template gives "". Several goroutines may call the function.
+// Entities returns a function that makes a view's Key and Member without the row, so that a sink can find the entry
+// of a deleted row. It works for views whose templates use only the table's key: rows, hashes, JSON and documents.
+// Several goroutines may call the function.
 func Entities(views []*replicator.View, tables []replicator.Table) (func(v *replicator.View,
 	c replicator.Cell) (key, member string, err error), error) {
 	type place struct{ view, table string }
@@ -36,7 +36,7 @@ func Entities(views []*replicator.View, tables []replicator.Table) (func(v *repl
 	}
 	return func(v *replicator.View, c replicator.Cell) (key, member string, err error) {
 		name := v.Name
-		if v.Shadows != "" { // a shadow uses the document ids of the view that it will replace
+		if v.Shadows != "" { // a shadow, which rebuilds another view, uses the document IDs of that view
 			name = v.Shadows
 		}
 		f := compiled[place{name, c.Table}]

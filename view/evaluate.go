@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// Evaluator computes the contributions of cells to the views that were compiled together. It is safe for concurrent
+// Evaluator computes the contributions of rows to the views that were compiled together. It is safe for concurrent
 // use.
 type Evaluator struct {
 	tables map[string]*tablePlans // by table name; never changed after Compile
@@ -18,11 +18,11 @@ type Evaluator struct {
 var _ replicator.Evaluator = (*Evaluator)(nil)
 
 type tablePlans struct {
-	columns map[string]*plan // plans for the values of the column role that views name
-	others  *plan            // the plan for all other values of the column role
+	columns map[string]*plan // by Cell.Column, for the values that a Feed of the views names
+	others  *plan            // for all other values of Cell.Column
 }
 
-// maxEntries limits the entries that one cell can have in one view.
+// maxEntries limits the entries that one row can make in one view.
 const maxEntries = 10_000
 
 // Evaluate implements replicator.Evaluator.
@@ -47,7 +47,7 @@ func (e *Evaluator) Evaluate(cell replicator.Cell, row *replicator.Row) []replic
 	return values
 }
 
-// values returns a cell's contributions to the plan's views, in the scope's memory.
+// values returns a row's contributions to the plan's views, in the scope's memory.
 func (s *scope) values(p *plan, cell replicator.Cell, row *replicator.Row) []replicator.Value {
 	values := s.memory.values.take(len(p.feeds))[:len(p.feeds)]
 	for i, f := range p.feeds {
@@ -88,24 +88,21 @@ func (s *scope) evaluate(p *plan, cell replicator.Cell, row *replicator.Row, val
 	s.release()
 }
 
-// memory allocates contributions.
 type memory struct {
 	values  slab[replicator.Value]
 	entries slab[replicator.Entry]
 	fields  slab[any]
 }
 
-// slab hands out parts of larger allocations. It never reuses a part. An allocation is freed only when none of its
-// parts is in use. That is fine for cells that are evaluated one after another, because all of them are in use until
-// their batch is done. A slab with room left also keeps its allocation alive, so the evaluator drops the slab after a
-// large contribution.
+// slab hands out parts of larger allocations, and never reuses a part. An allocation stays in memory while any of its
+// parts is in use, so the evaluator drops a slab after a large contribution.
 type slab[T any] struct {
 	rest []T
 	size int // the number of elements in the last allocation
 }
 
-// slabSize limits the elements of one allocation, unless a single request is larger. The first allocation has the
-// requested size, so a scope that makes only large contributions never allocates more than it needs.
+// slabSize is the number of elements up to which the allocations of a slab grow. A larger request gets an allocation of
+// its own size.
 const slabSize = 64
 
 // take returns an empty slice with capacity n. The elements up to the capacity are zero.
@@ -143,7 +140,6 @@ type output struct {
 	seen    map[string]struct{} // entries of the current view so far; nil for a view without loops
 }
 
-// contribute computes the entries of one view.
 func (s *scope) contribute(f *feed, out *output) ([]replicator.Entry, error) {
 	if f.joins && s.row.Joined == nil {
 		return nil, errNotJoined
@@ -312,10 +308,10 @@ func notScalar(l *leaf, v any) error {
 	return fmt.Errorf("%s is an object, which an index can't hold. Name a property in it", l.text)
 }
 
-// amount returns what a cell adds to a counter or a ranking, or nil if the amount is missing.
+// amount returns what a row adds to a counter or a ranking, or nil if the amount is missing.
 func (s *scope) amount(l *leaf) (any, error) {
 	if l.text == "" {
-		return int64(1), nil // the view counts cells
+		return int64(1), nil // without a sum, the view counts rows
 	}
 	v, err := s.value(l)
 	if err != nil {

@@ -17,15 +17,12 @@ import (
 	"replicator"
 )
 
-// The expr library computes with int and float64. Views must hold every number exactly, but integers beyond int64 and
-// decimals with more than about 15 digits fit neither type. A number becomes an int or a float64 if that type holds it
-// exactly. Any other number becomes an exact. An exact passes through an expression (x ?? 0, a ? x : y) unchanged, and
-// operators compute with all its digits. A function that accepts only ints and floats fails if it gets an exact, and
-// the cell becomes a dead letter.
+// The expr library computes with int and float64, but views must hold every number exactly. A number that fits neither
+// type becomes an exact. An exact passes through an expression (x ?? 0, a ? x : y) unchanged, but an expr function that
+// accepts only ints and floats fails.
 //
 // If an operand may be a number of the row, functions of this file replace the operators. They add, subtract and
-// multiply two floats as decimals (0.1 * 3 is 0.3), and round the result to a float. Integers don't wrap around.
-// Division works on floats, as in expr, unless an operand is an exact.
+// multiply floats as decimals (0.1 * 3 is 0.3), and integers don't wrap around.
 
 // exact is a number that neither int nor float64 can represent.
 type exact struct{ decimal.Decimal }
@@ -36,7 +33,8 @@ func (e exact) String() string { return e.Decimal.String() }
 // MarshalJSON returns all digits. The expression function toJSON calls it.
 func (e exact) MarshalJSON() ([]byte, error) { return []byte(e.String()), nil }
 
-// maxExponent limits the power of ten of an exact, because adding two numbers needs all digits between their exponents.
+// maxExponent limits the exponent of a decimal number, because adding two numbers needs memory for all digits between
+// their exponents.
 const maxExponent = 400
 
 var errTooLarge = errors.New("the number is too large for an expression")
@@ -51,11 +49,10 @@ func exactly(d decimal.Decimal) any {
 	if f := d.InexactFloat64(); !math.IsInf(f, 0) && decimal.NewFromFloat(f).Equal(d) {
 		return f
 	}
-	// The text has no trailing zeros, so equal numbers get the same digits.
+	// The text has no trailing zeros, so equal numbers become equal exacts.
 	return exact{decimal.RequireFromString(d.String())}
 }
 
-// numberToExpr converts a number of the row.
 func numberToExpr(n replicator.Number) (any, error) {
 	f, err := strconv.ParseFloat(string(n), 64)
 	if err != nil {
@@ -67,7 +64,7 @@ func numberToExpr(n replicator.Number) (any, error) {
 	}
 	d, err := decimal.NewFromString(string(n))
 	if err != nil || d.Exponent() > maxExponent || d.Exponent() < -maxExponent {
-		return f, nil // the number is almost zero, or has very many digits
+		return f, nil // only a number near 0, or with very many digits, is rounded to a float64
 	}
 	return exactly(d), nil
 }
@@ -121,13 +118,12 @@ func product(a, b int) (int, bool) {
 	return a * b, high == 0 && low <= math.MaxInt64 && a != math.MinInt && b != math.MinInt
 }
 
-// calculate returns a binary operator's result.
 func (o *operator) calculate(a, b any) (any, error) {
 	i, intA := a.(int)
 	k, intB := b.(int)
 	isExact := isExact(a) || isExact(b)
 	if o.compare != nil {
-		if isExact || intA != intB { // expr compares an int and a float64 as floats
+		if isExact || intA != intB { // expr would compare an int and a float64 as floats, and lose digits
 			if x, y, ok := numbers(a, b); ok {
 				return o.compare(x.Cmp(y)), nil
 			}
@@ -172,11 +168,10 @@ func divided(a, b any) (any, error) {
 	if y.IsZero() {
 		return nil, errors.New("invalid operation: a division by zero")
 	}
-	const digits = 30 // the number of digits of the quotient after the decimal point
+	const digits = 30
 	return exactly(x.DivRound(y, digits)), nil
 }
 
-// negative returns -a.
 func negative(a any) (any, error) {
 	if d, ok := number(a); ok && (a == math.MinInt || isExact(a)) {
 		return exactly(d.Neg()), nil
@@ -190,7 +185,6 @@ func isExact(v any) bool { _, is := v.(exact); return is }
 // functions by name.
 const ownPrefix = "number "
 
-// addOperators adds the functions that replace operators.
 func addOperators(c *conf.Config) {
 	add := func(name string, typ any, f func(args ...any) (any, error)) { expr.Function(ownPrefix+name, f, typ)(c) }
 	for name, o := range operators {

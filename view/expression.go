@@ -25,16 +25,13 @@ import (
 // memoryBudget limits what one evaluation may build, in elements and characters as expr counts them.
 const memoryBudget = 1_000_000
 
-// maxNodes limits the size of an expression.
 const maxNodes = 1000
 
-// expression is a compiled expression.
 type expression struct {
 	program *vm.Program
 	inputs  []input
 }
 
-// input is a property or column that an expression reads.
 type input struct {
 	name     string
 	ref      ref
@@ -42,9 +39,9 @@ type input struct {
 	asIs     bool // a binary value is passed as bytes, and not as hexadecimal text
 }
 
-// newConfig defines the available functions. A view's entries must depend only on the cell. So newConfig removes or
-// fixes functions that depend on the time (now), on the machine (the local time zone), or on the random order of a Go
-// map (keys, values, toPairs).
+// newConfig defines the available functions. It removes or fixes those whose result depends on the time (now), on the
+// local time zone, or on the random order of a Go map (keys, values, toPairs), because a view's entries must depend
+// only on the row.
 func newConfig() *conf.Config {
 	c := conf.CreateNew()
 	c.MaxNodes = maxNodes
@@ -65,7 +62,6 @@ func newConfig() *conf.Config {
 	return c
 }
 
-// parseExpression parses text and finds its references to properties and columns.
 func parseExpression(text string) (*parser.Tree, *tree, *conf.Config, error) {
 	config := newConfig()
 	parsed, err := parser.ParseWithConfig(text, config)
@@ -200,7 +196,7 @@ func discreet(err error) error {
 		reason = "a number has too many digits for this operation"
 	case m == errTooLarge.Error():
 		reason = m
-	case strings.Contains(m, ", got "), strings.Contains(m, "negative shift count"): // these messages show a number
+	case strings.Contains(m, ", got "), strings.Contains(m, "negative shift count"): // shows a value: give no detail
 	case strings.HasPrefix(m, "invalid operation: int("), strings.HasPrefix(m, "invalid operation: float("):
 		reason = "a value is not a number"
 	case strings.HasPrefix(m, "interface conversion: interface {} is "), strings.HasPrefix(m, "invalid operation: "),

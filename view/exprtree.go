@@ -29,15 +29,14 @@ type treeRef struct {
 // rewriter finds references and replaces them with identifiers. It visits the nodes of the tree from the leaves up, as
 // ast.Walk does.
 type rewriter struct {
-	callees map[*ast.IdentifierNode]bool // names of functions
+	callees map[*ast.IdentifierNode]bool // identifiers that are names of functions
 	lets    map[string]bool              // names bound by let
-	refs    map[ast.Node]*treeRef        // the reference that a node stands for
+	refs    map[ast.Node]*treeRef        // by identifier node: the property or column that the node replaced
 	byName  map[string]*treeRef
 	ofBytes map[string]byteFunction
 	err     error
 }
 
-// visitor makes a function an ast.Visitor.
 type visitor func(*ast.Node)
 
 func (v visitor) Visit(n *ast.Node) { v(n) }
@@ -68,7 +67,7 @@ func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	used := map[*treeRef]bool{} // if the expression has only address.city, address alone is not used
+	used := map[*treeRef]bool{} // without address, if it was merged into address.city
 	ast.Walk(&t.node, visitor(func(n *ast.Node) {
 		if ref := r.refs[*n]; ref != nil {
 			used[ref] = true
@@ -104,7 +103,8 @@ func (r *rewriter) fail(format string, args ...any) {
 	}
 }
 
-// environment is expr's name for all variables. $env["odd name"] is the property of that name.
+// environment is the name by which an expression of expr accesses all its variables. $env["odd name"] is the property
+// of that name.
 const environment = "$env"
 
 func (r *rewriter) rewrite(n *ast.Node) {
@@ -127,7 +127,7 @@ func (r *rewriter) rewrite(n *ast.Node) {
 	}
 }
 
-// member merges a reference and the constant step after it into one reference.
+// member merges a reference and a constant step, such as address and .city, into one reference.
 func (r *rewriter) member(n *ast.Node, node *ast.MemberNode) {
 	if id, ok := node.Node.(*ast.IdentifierNode); ok && id.Value == environment && r.refs[id] == nil {
 		if name, ok := node.Property.(*ast.StringNode); ok {
@@ -157,7 +157,6 @@ func (r *rewriter) member(n *ast.Node, node *ast.MemberNode) {
 	}
 }
 
-// replace replaces *n with a reference to a path.
 func (r *rewriter) replace(n *ast.Node, p path) {
 	name := envName(p)
 	ref := r.byName[name]

@@ -27,8 +27,8 @@ type definition struct {
 	Joins  []joinDefinition   `json:"joins,omitempty"`
 }
 
-// feedDefinition is a feed with the roles of its table. It omits the offset, which affects only how the table is
-// scanned.
+// feedDefinition describes one table that feeds a view. It omits the table's offset column, which affects only the
+// order of scans.
 type feedDefinition struct {
 	Table       string   `json:"table"`
 	Column      string   `json:"column,omitempty"`
@@ -41,11 +41,10 @@ type feedDefinition struct {
 	Codec       string   `json:"codec,omitempty"`
 }
 
-// joinDefinition is a join with the roles of its table.
 type joinDefinition struct {
 	Name   string             `json:"name"`
 	Table  feedDefinition     `json:"table"`
-	On     [][3]string        `json:"on"` // column, join, path
+	On     [][3]string        `json:"on"` // column, join and path, as in replicator.JoinOn
 	Many   bool               `json:"many,omitempty"`
 	Fields []replicator.Field `json:"fields,omitempty"`
 	Where  string             `json:"where,omitempty"`

@@ -18,7 +18,8 @@ import (
 	"replicator/internal/uuid"
 )
 
-// byteFunction works on bytes: a binary value, the UTF-8 of a text, or the digits of a number.
+// byteFunction is a function for expressions whose argument is bytes: a binary value, the UTF-8 of a text, or the
+// digits of a number.
 type byteFunction struct {
 	of  func(b []byte, binary bool) (any, error) // binary: b is a binary value
 	typ any
@@ -108,8 +109,8 @@ func uuidOf(b []byte, binary bool) (any, error) {
 	return uuid.Text(b), nil
 }
 
-// unconverted marks references that are arguments of a byte function, so that a binary value arrives as bytes.
-// Elsewhere in an expression, a binary value becomes hexadecimal digits.
+// unconverted marks the paths that are arguments of functions such as sha256, so that those functions get the bytes of
+// a binary value. Elsewhere in an expression, a binary value becomes hexadecimal digits.
 func (r *rewriter) unconverted(n *ast.Node) {
 	call, ok := (*n).(*ast.CallNode)
 	if !ok {
@@ -124,7 +125,8 @@ func (r *rewriter) unconverted(n *ast.Node) {
 	}
 }
 
-// leaveValue marks the references in n whose value can become the value of n, so that their bytes are not converted.
+// leaveValue marks the references whose value can become the value of n, such as both sides of a ??. Their binary
+// values are then not converted to hexadecimal digits.
 func (r *rewriter) leaveValue(n *ast.Node) {
 	switch node := (*n).(type) {
 	case *ast.ConditionalNode:

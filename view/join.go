@@ -13,7 +13,7 @@ import (
 // joinPlan says how the rows of one join are evaluated. Views that define the same join under the same name share it.
 type joinPlan struct {
 	identity string
-	name     string // the join's name, for messages
+	name     string
 	lookup   string // the lookup's ID, the key in Row.Joined
 	many     bool
 	where    *expression // selects joined rows; nil: every row
@@ -159,7 +159,7 @@ func (j *joinPlan) finish(codecs Codecs) (err error) {
 	return j.plan.finish(j.binder, j.whole, codecs)
 }
 
-// joined is the state of one join in a scope.
+// joined has the rows that a join found for the current row of the view.
 type joined struct {
 	isRead bool
 	scope  *scope // evaluates the joined rows; reused for each row
@@ -309,7 +309,6 @@ func (s *scope) object(p *joinPlan) (replicator.Object, error) {
 	return replicator.MakeObject(members), nil
 }
 
-// document returns the whole decoded body of the row.
 func (s *scope) document() (replicator.Object, error) {
 	body, err := s.body()
 	if err != nil {

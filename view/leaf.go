@@ -22,8 +22,8 @@ type leaf struct {
 type loop struct {
 	text   string
 	parent int         // index of the loop whose element contains the list; -1: none
-	ref    ref         // the list's path, if the list is in no loop's element and expr is nil
-	expr   *expression // computes the list; nil: a path leads to it
+	ref    ref         // path of the list; unused if expr is set or parent is not -1
+	expr   *expression // computes the list; nil: ref or step leads to the list
 	step   []step      // the steps to the list from the element of the loop parent; unused if parent is -1
 }
 
@@ -83,15 +83,14 @@ func (s *scope) elements(l *loop) ([]any, error) {
 	return list, nil
 }
 
-// leafCompiler compiles the leaves of one view for one plan.
+// leafCompiler compiles the paths and expressions of one view.
 type leafCompiler struct {
 	*binder
 	loops []loop
 	ids   map[string]int // indexes of loops, by the list's path and parent
-	split bool           // [] makes entries; otherwise [] makes a list
+	split bool           // each element that [] finds makes an entry; false: [] gives one list
 }
 
-// compile compiles a path or an expression ("=…").
 func (c *leafCompiler) compile(text string) (leaf, error) {
 	if text != "" && text[0] == '=' {
 		e, err := compileExpression(text[1:], reflect.Invalid, c.resolve)

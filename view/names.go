@@ -14,8 +14,7 @@ import (
 // Names recognizes the Redis keys that views produce. It is safe for concurrent use.
 type Names struct{ views map[string]*names }
 
-// NewNames returns the Names of views. The configuration guarantees that no two views produce the same name. NewNames
-// returns an error if a view's key can't be parsed.
+// NewNames returns the Names of views. It fails if a view's key template can't be parsed.
 func NewNames(views []*replicator.View, tables []replicator.Table) (*Names, error) {
 	all := &Names{views: map[string]*names{}}
 	for _, v := range views {
@@ -31,7 +30,6 @@ func NewNames(views []*replicator.View, tables []replicator.Table) (*Names, erro
 // Has reports whether NewNames got a view with the given name.
 func (a *Names) Has(view string) bool { return a.views[view] != nil }
 
-// begins returns the text that all names made by the template start with.
 func (t *template) begins() string {
 	if len(t.parts) == 0 {
 		return t.tail
@@ -39,7 +37,7 @@ func (t *template) begins() string {
 	return t.parts[0].text
 }
 
-// Begins returns the text that all names of the view start with. It returns "" if they have no common start.
+// Begins returns the text that all Redis keys of the view start with. It returns "" if they have no common start.
 func (a *Names) Begins(v *replicator.View) string {
 	if own := a.views[v.Name]; own != nil {
 		return own.template.begins()
@@ -47,12 +45,10 @@ func (a *Names) Begins(v *replicator.View) string {
 	return ""
 }
 
-// Entities reports whether the view's key template can make name. If it can, and no cell made this name, another
-// program wrote it. For a hash or JSON view, Entities also returns the entities that the name may belong to, in the
-// form of replicator.Key.String. There can be several, because values of different kinds can look the same.
-//
-// When in doubt, Entities returns false. A template that starts with a value could make any name. And a name whose last
-// value contains a ":" may be the application's own ("user:1:sessions").
+// Entities reports whether the view's key template can make the Redis key name. For a hash or JSON view, it also
+// returns the keys of the rows that name may belong to, in the form of replicator.Key.String. When in doubt, it returns
+// false: a template that starts with a value fits any name, and a name whose last value contains a ":" may be the
+// application's own ("user:1:sessions").
 func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok bool) {
 	own := a.views[v.Name]
 	if own == nil {
@@ -61,8 +57,9 @@ func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok
 	return own.entities(name)
 }
 
-// Makes reports whether the view's key template can make name, even if its last value contains a ":". It is for names
-// that replicator wrote, and not the application. It returns false for a template that starts with a value.
+// Makes reports whether the view's key template can make the Redis key name, if replicator wrote that key, not the
+// application. The last value in such a name may contain a ":". Makes returns false for a template that starts with a
+// value.
 func (a *Names) Makes(v *replicator.View, name string) bool {
 	own := a.views[v.Name]
 	if own == nil || len(own.template.parts) > 0 && own.template.parts[0].text == "" {
@@ -72,11 +69,10 @@ func (a *Names) Makes(v *replicator.View, name string) bool {
 	return fits
 }
 
-// names describes the Redis keys that one view produces.
 type names struct {
 	template *template
-	// keys has, for each table of View.From, the indexes of the template's parts that show the key columns. It is nil
-	// if a name doesn't identify an entity.
+	// keys has, for each table of View.From, the indexes of the template's parts that show the key columns. It is set
+	// only for hash and JSON views, which have a Redis key for each row.
 	keys [][]int
 }
 
@@ -135,8 +131,8 @@ func (n *names) entities(name string) (entities []string, ok bool) {
 // keyEscape escapes a value of a key, as replicator.Key.String does for all values but the last.
 var keyEscape = strings.NewReplacer("%", "%25", ":", "%3A")
 
-// plain converts a value's text in a name to the text that FormatValue gives for the value. It can return two texts,
-// because the same digits may stand for bytes, or for a UUID that is stored as text with dashes.
+// plain converts a value's text in a Redis key to the text that FormatValue gives for the value. It can return two
+// texts, because the same digits may stand for bytes, or for a UUID that is stored as text with dashes.
 func (p *part) plain(shown string) []string {
 	switch p.form {
 	case formUUID, formHex:
@@ -159,8 +155,8 @@ func (p *part) plain(shown string) []string {
 	return []string{shown}
 }
 
-// match finds the values from which the template makes a name. Like Entities, it refuses a name that the application
-// may have made.
+// match finds the values from which the template makes a name. It refuses any name if the template starts with a value,
+// and a name whose last value contains a ":", because the application may have made that name.
 func (t *template) match(text string) (values []string, ok bool) {
 	values, last, ok := t.fit(text)
 	switch {

@@ -64,7 +64,6 @@ func parsePath(text string) (path, error) {
 	return p, nil
 }
 
-// cutBracket cuts "[]" or "[3]" off the start of s.
 func cutBracket(s string) (step, string, error) {
 	inside, rest, ok := strings.Cut(s[1:], "]")
 	if !ok {

@@ -8,11 +8,11 @@ import (
 	"replicator"
 )
 
-// root is where a path starts: a property of the body or a column of the row.
+// root is where a path starts: a property of the body, a column of the row, or a join.
 type root struct {
 	kind rootKind
-	at   int    // index in the plan's names, the key's values or the plan's columns, depending on kind
-	name string // the column's name
+	at   int // index in the plan's names, the key's values or the plan's columns, depending on kind
+	name string
 
 	optional bool // the row may lack the column; the value is then missing
 }
@@ -21,8 +21,8 @@ type rootKind uint8
 
 const (
 	rootMember  rootKind = iota // a property of the body
-	rootKey                     // a key column; its value comes from the cell
-	rootCell                    // the column role; its value comes from the cell
+	rootKey                     // a key column; its value comes from Cell.Key
+	rootCell                    // the column with the column role; its value comes from Cell.Column
 	rootVersion                 // the version column; its value comes from the row's columns, or from Row.Version
 	rootColumn                  // any other column
 	rootObject                  // a whole joined row
@@ -32,7 +32,7 @@ const (
 // ref is a compiled path.
 type ref struct {
 	text string
-	join int // 1 + the index of the join that the path leads into; 0: the cell's own row
+	join int // 1 + the index of the join that the path leads into; 0: the view's own row
 	root root
 	step []step
 	each bool // the path leads to the list of a loop
@@ -50,15 +50,15 @@ type scope struct {
 	members []any // the values of the needed properties of the body
 	bodyErr error
 
-	key     []any // the values of the cell's key; empty until they are needed
+	key     []any // the values of Cell.Key; empty until they are needed
 	parsed  []any // decoded JSON columns, by index in the plan's columns
 	isRead  []bool
-	env     map[string]any // the variables of an expression
+	env     map[string]any
 	machine vm.VM
 	joined  []joined // the state of each of the plan's joins
 
-	lists    [][]any // by loop of the current view: the elements of its list; unset for nested loops, which use bound
-	bound    []any   // by loop of the current view: its current element
+	lists    [][]any // the elements of each of the current view's loops; unset for nested loops
+	bound    []any   // the current element of each of the current view's loops
 	identity []byte  // buffer for bytes that identify an entry, to find equal entries
 	text     []byte  // buffer for a key or member
 	shown    []byte  // buffer for a value of the key, before it is percent-encoded
@@ -185,7 +185,7 @@ func (s *scope) begin(r *ref) (any, error) {
 	return s.walkable(r, v)
 }
 
-// keyValue returns a value of the cell's key. A key holds a DECIMAL as text, so keyValue returns the number from the
+// keyValue returns a value of the row's key. A Key holds a DECIMAL as text, so keyValue returns the number from the
 // row instead.
 func (s *scope) keyValue(r root) any {
 	v := s.key[r.at]
@@ -212,8 +212,8 @@ func (s *scope) column(r root) (any, bool) {
 	return nil, false
 }
 
-// walkable returns a column's value, decoded from JSON if needed. It decodes a column once per row. It decodes a text
-// column only if a path leads into the text. MariaDB's JSON is such a column: its binlog can't tell JSON from LONGTEXT.
+// walkable returns a column's value, and decodes JSON once per row. It decodes a text column only if the path leads
+// into the text, because MariaDB's binlog can't tell JSON from LONGTEXT.
 func (s *scope) walkable(r *ref, v any) (any, error) {
 	var text []byte
 	switch v := v.(type) {

@@ -27,20 +27,18 @@ type part struct {
 	escape byte // the byte to percent-encode in the value; 0 in the last part
 
 	leaf   leaf
-	entity bool // the value is part of the table's key. It must not be normalized, or two entities could get the same key
+	entity bool // the value is a key column. It must not be normalized, or two different rows could get the same key
 }
 
-// form is how a value is shown in a key.
 type form uint8
 
 const (
-	formPlain  form = iota // as FormatValue shows the value: 16 bytes are 32 digits
+	formPlain  form = iota // as replicator.FormatValue formats it: 16 bytes are 32 digits
 	formUUID               // bytes as 8-4-4-4-12 digits
 	formHex                // bytes as digits
 	formBase64             // bytes as base64url without padding
 )
 
-// parseTemplate parses a template of the configuration.
 func parseTemplate(text string) (*template, error) {
 	parts, tail, err := keytemplate.Parse(text)
 	if err != nil {
@@ -114,7 +112,6 @@ func (s *scope) render(t *template) (key string, ok bool, err error) {
 	return string(b), true, nil
 }
 
-// show appends a value in the format that the template asks for (p.form).
 func (p *part) show(dst []byte, v any) ([]byte, error) {
 	if !scalar(v) {
 		return dst, fmt.Errorf("%s can't be part of a key", sortOf(v))

@@ -33,7 +33,7 @@ func sortOf(v any) string {
 	return fmt.Sprintf("a %T", v)
 }
 
-// readable returns an error if v is an Unread or contains one.
+// readable returns an error if v is or contains a replicator.Unread, which stands for a value that no view can hold.
 func readable(v any) error {
 	switch v := v.(type) {
 	case replicator.Unread:
