@@ -74,7 +74,6 @@ func (c *Column) rowType() string {
 	return c.Type
 }
 
-// set changes a setting.
 func (v *stanza) set(name, text string) {
 	for i := range v.settings {
 		if v.settings[i].name == name {

@@ -31,8 +31,8 @@ func (s *sortOfCell) hasProperty(name string) bool {
 	return slices.ContainsFunc(s.properties, func(p *property) bool { return strings.EqualFold(p.path, name) })
 }
 
-// withBeside returns the paths of the columns beside the body, followed by the paths of properties. It returns nil if
-// properties is empty, and at most mostFields paths.
+// withBeside returns up to mostFields paths: those of the columns beside the body, and then properties. It returns nil
+// if properties is empty.
 func (s *sortOfCell) withBeside(properties []string) (paths []string) {
 	if len(properties) == 0 {
 		return nil
@@ -44,9 +44,9 @@ func (s *sortOfCell) withBeside(properties []string) (paths []string) {
 	return paths[:min(len(paths), mostFields)]
 }
 
-// indexedBeside suggests an index of the column beside the body that users most likely search by. The table itself must
-// have an index of that column. It returns false if there is none, or if users more likely search by a property. It
-// also returns false if the table has a column role, or if no body was decoded.
+// indexedBeside suggests an index view of a column beside the body: the one that users most likely search by, among
+// those that an index of the source table starts with. It returns false if there is none, or if users more likely
+// search by a property.
 func (p *plan) indexedBeside(s *sortOfCell, indexes []candidate) (v stanza, ok bool) {
 	var best *Column
 	if s.docs == 0 { // views of this table are written only if bodies were decoded

@@ -8,13 +8,13 @@ import (
 	"replicator"
 )
 
-// Codec decodes bodies.
+// Codec decodes bodies: documents that are encoded in a column.
 type Codec struct {
 	Name   string // the codec's name in a configuration: "zlib+pickle"
 	Decode func(body []byte) (replicator.Object, error)
 }
 
-// bodies describes a column of bodies: how its sampled values are encoded.
+// bodies describes a column of encoded documents: how its sampled values are encoded.
 type bodies struct {
 	column  string
 	codec   string              // the codec of most values; "" if none is known
@@ -47,7 +47,7 @@ func decode(t *Table, column string, stages [][]Codec) bodies {
 	most := 0
 	for i, stage := range stages {
 		if i > 0 && t.col(column).Text {
-			break // compressed data is not text
+			break // a text column can't hold compressed data, which all stages but the first decode
 		}
 		for _, c := range stage {
 			n := 0
@@ -118,8 +118,8 @@ func bodyRank(name string) int {
 	return len(bodyNames)
 }
 
-// findBody chooses the column that holds the bodies. It returns nil if the rows are plain. others lists further columns
-// of objects.
+// findBody chooses the column that holds encoded documents (bodies). It returns nil if there is none. others lists
+// further columns of objects.
 func findBody(t *Table, keyed []string, stages [][]Codec) (found *bodies, others []string) {
 	var all []bodies
 	plain := 0

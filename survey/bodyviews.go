@@ -9,7 +9,8 @@ import (
 	"replicator/internal/seen"
 )
 
-// suggestForBodies lists the kinds of cells in a table of bodies, their properties, and the suggested views.
+// suggestForBodies finds the properties in a table's bodies and suggests views of them, separately for each sampled
+// value of the column role.
 func (p *plan) suggestForBodies(f *followed) {
 	all := []sortOfCell{{from: f.name, base: baseName(f.name)}}
 	if f.column != "" {
@@ -46,7 +47,7 @@ func either(first, second string) string {
 	return second
 }
 
-// value returns the kind of the cell that a sampled row belongs to; "" without a column role.
+// value returns a sampled row's value of the column with the column role, or "" if the table has no such column.
 func (f *followed) value(row int) string {
 	if f.column == "" {
 		return ""
@@ -54,7 +55,6 @@ func (f *followed) value(row int) string {
 	return string(f.Values[f.col(f.column).Name][row])
 }
 
-// candidate is a property that may be worth an index.
 type candidate struct {
 	*property
 	typ   string
@@ -62,8 +62,8 @@ type candidate struct {
 }
 
 const (
-	mostIndexes = 8  // indexes suggested for one kind of cell
-	mostFields  = 30 // fields of a row or document
+	mostIndexes = 8  // suggested indexes of one kind of rows
+	mostFields  = 30 // suggested fields of a row or document
 )
 
 // candidates returns the properties that may be worth an index, the most likely first.
@@ -91,8 +91,8 @@ func (s *sortOfCell) candidates() []candidate {
 	return all[:min(len(all), mostIndexes)]
 }
 
-// suggest creates the views of a kind of cell. Of its index views in MySQL, only the most likely one may be enabled;
-// the others are comments.
+// suggest creates the views of one kind of rows. At most one of the index views in MySQL is enabled. The others are
+// written as comments.
 func (p *plan) suggest(s *sortOfCell) {
 	indexes := s.candidates()
 	live := slices.IndexFunc(indexes, func(c candidate) bool {
@@ -149,9 +149,8 @@ func (s *sortOfCell) fields(fit func(*property) bool) (paths []string) {
 	return paths
 }
 
-// searchable reports whether Elasticsearch accepts every value of a property and of everything inside it. Elasticsearch
-// takes the type from the first value: text, a boolean, an object or a number. Integers must fit int64. A list has the
-// type of its elements.
+// searchable reports whether Elasticsearch accepts all values of a property and of everything inside it. Elasticsearch
+// takes the type from the first value, so the values at one path must be of one kind, and integers must fit int64.
 func (s *sortOfCell) searchable(top *property) bool {
 	kinds := map[string]int{}
 	for _, p := range s.properties {
@@ -211,7 +210,6 @@ func (p *plan) index(s *sortOfCell, c candidate) stanza {
 	return v
 }
 
-// why explains why a view may use an existing table.
 func (p *plan) why(t *Table) string {
 	if p.keeper().Kept[t.Name] != "" {
 		return fmt.Sprintf("The table %s is there, and the program keeps this view in it already.", shown(t.Name))
@@ -238,7 +236,7 @@ func fitsIndex(t *Table, from *followed, c candidate) (keyColumn string, ok bool
 
 func sameType(a, b *Column) bool { return a.DataType == b.DataType && a.Length == b.Length }
 
-// row suggests a row for each entity with all first-level properties that fit.
+// row suggests a view in MySQL with a row for each key, and a column for each first-level property that fits.
 func (p *plan) row(s *sortOfCell) (stanza, bool) {
 	name := s.base
 	if s.table.column == "" {
@@ -276,7 +274,8 @@ func (p *plan) row(s *sortOfCell) (stanza, bool) {
 	return v, len(names) > 0
 }
 
-// ofEntity suggests views of each entity's rows, for a table whose rows are independent events.
+// ofEntity suggests views for a table of events: an index in MySQL and a set in Redis of the events of each entity.
+// entity is the column with the entity's ID.
 func (p *plan) ofEntity(s *sortOfCell, entity *Column) (views []stanza) {
 	if badName(entity.Name) || !entity.indexable(seen.MostIndexed-s.table.keyBytes()) {
 		return nil
@@ -298,7 +297,8 @@ func hasPair(pairs []pair, name string) bool {
 	return slices.ContainsFunc(pairs, func(p pair) bool { return strings.EqualFold(p.name, name) })
 }
 
-// fitsRow returns the key and the fields of a table that is suitable for an entity's properties, or nil if it isn't.
+// fitsRow returns how a row view can use the existing table t: pairs of a column and a path, the key first. It returns
+// nil if the table is not suitable.
 func fitsRow(t *Table, s *sortOfCell) []pair {
 	if len(t.Primary) != 1 || len(s.table.key) != 1 || len(t.Columns) < 2 {
 		return nil

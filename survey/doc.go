@@ -1,5 +1,6 @@
-// Package survey reads a source and writes a starter configuration for it. It finds which tables hold cells, events or
-// plain rows, the roles of their columns, the codecs of bodies and the properties in them. It suggests a few views.
+// Package survey reads a source and writes a starter configuration for it. It finds which tables hold documents,
+// events or plain rows, the roles of their columns, the codecs of bodies and the properties in them. It suggests a few
+// views.
 //
 // # Promises
 //

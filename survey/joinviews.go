@@ -20,7 +20,6 @@ const (
 	mostChildren = 3
 )
 
-// foreign reads a table's foreign keys to tables of the same database.
 func (r *reader) foreign(ctx context.Context, t *Table) error {
 	const query = "SELECT constraint_name, column_name, referenced_table_name, referenced_column_name " +
 		"FROM information_schema.key_column_usage WHERE table_schema = ? AND table_name = ? AND " +
@@ -80,7 +79,6 @@ func (p *plan) suggestJoins(f *followed) {
 	}
 }
 
-// followedTable returns the followed table of that name.
 func (p *plan) followedTable(name string) *followed {
 	i := slices.IndexFunc(p.tables, func(f *followed) bool { return f.Table.Name == name })
 	if i < 0 {
@@ -94,7 +92,6 @@ func (f *followed) joinable() bool {
 	return f.Rows > 0 && f.body == nil && f.column == "" && f.version == "" && f.parts == nil
 }
 
-// joinedView is a proposed view with joins.
 type joinedView struct {
 	table  *followed
 	fields []pair

@@ -24,13 +24,12 @@ type numberedName struct {
 // fewestNumbered is the smallest group that counts as one table. Two similar tables may be an old and a new version.
 const fewestNumbered = 3
 
-// splitNumber splits the number off the end of a table's name.
 func splitNumber(name string) numberedName {
 	stem := strings.TrimRight(name, "0123456789")
 	return numberedName{stem, len(name) - len(stem)}
 }
 
-// findNumbered finds groups of numbered tables, by the name of each sampled table.
+// findNumbered returns the groups of numbered tables, such as orders_1 to orders_9, by the name of each sampled table.
 func findNumbered(db *Database) map[string]*numbered {
 	groups, byName := map[numberedName]*numbered{}, map[string]*numbered{}
 	for i := range db.Tables {
@@ -58,7 +57,6 @@ func findNumbered(db *Database) map[string]*numbered {
 	return byName
 }
 
-// alike reports whether the sampled tables have the same columns and keys.
 func (g *numbered) alike() bool {
 	first := g.tables[0]
 	for _, t := range g.tables {
@@ -80,7 +78,7 @@ func (g *numbered) span() string {
 	return fmt.Sprintf("%s to %s", shown(slices.Min(g.names)), shown(slices.Max(g.names)))
 }
 
-// chief returns the table with the most sampled rows. The notes on this table apply to the whole group.
+// chief returns the table with the most sampled rows. It stands for the whole group in the file.
 func (g *numbered) chief() *Table {
 	return slices.MaxFunc(g.tables, func(a, b *Table) int { return a.Rows - b.Rows })
 }
@@ -114,7 +112,6 @@ func (g *numbered) shareKeys(key []string) bool {
 	return false
 }
 
-// fewNumbered keeps at most fewestNumbered tables of each group of numbered tables.
 func fewNumbered(names []string) []string {
 	seen := map[numberedName]int{}
 	return slices.DeleteFunc(names, func(table string) bool {
@@ -124,15 +121,14 @@ func fewNumbered(names []string) []string {
 	})
 }
 
-// takeTogether adds the table f to its group of numbered tables (orders_1, orders_2, …), which views then read as one
-// table. It adds nothing if two tables of the group may have rows with the same key. part is true if f is in the group
-// and a different table of the group stands for it in the configuration. left is a note about tables that stay
-// separate, or "".
+// takeTogether adds the table f to its group of numbered tables (orders_1, orders_2, …), unless two tables of the
+// group may have rows with the same key. part is true if another table of the group stands for f in the configuration.
+// left is a note about tables that stay separate, or "".
 func takeTogether(g *numbered, f *followed) (part bool, left string) {
 	if g == nil {
 		return false, ""
 	}
-	if g.shared == nil { // this is decided once for the whole group
+	if g.shared == nil {
 		shared := g.shareKeys(f.key)
 		g.shared = &shared
 	}

@@ -8,10 +8,9 @@ import (
 	"replicator/internal/seen"
 )
 
-// suggestForRows suggests views of a table without bodies. If the table's key has several columns and the rows have no
-// version, as in a table of favorites, it suggests a counter, and otherwise an index of a column. It also suggests
-// counts by a state column, and views for the other sinks. If no sink was named, the counter or index in MySQL is
-// enabled only if it is the first enabled view, or if an existing table was made for it.
+// suggestForRows suggests views of a table without bodies: a counter if the key has several columns and the rows have
+// no version, as in a table of favorites, and otherwise an index of a column. It also suggests counts by a state
+// column, and views for the other sinks.
 func (p *plan) suggestForRows(f *followed) {
 	if f.Rows == 0 {
 		return
@@ -54,16 +53,15 @@ func (p *plan) suggestForRows(f *followed) {
 	}
 }
 
-// joins reports whether a table only says which entities belong together, and perhaps since when.
+// joins reports whether the table is a join table: key columns, with at most some dates beside them.
 func (f *followed) joins() bool {
 	return len(f.key) > 1 && f.version == "" && !slices.ContainsFunc(f.plainFields(),
 		func(name string) bool { return !f.col(name).temporal() })
 }
 
-// members suggests sets in Redis. If the key has one column, or the rows have versions, each set holds the entities
-// with the same value of the column that users most likely search by. Otherwise the key has several columns, and each
-// set holds the other key columns of the rows with the same value of the first. It returns false if there is no column
-// to search by.
+// members suggests sets in Redis: the keys of the rows with the same value of the column that users most likely search
+// by. If the key has several columns and the rows have no version, a set is made for each value of the first key column
+// instead. It returns false if there is no column to search by.
 func (p *plan) members(f *followed, base, template string) (stanza, bool) {
 	if len(f.key) == 1 || f.version != "" {
 		c := f.likeliest()
@@ -118,7 +116,6 @@ func (f *followed) stateColumn() (best *Column) {
 	return best
 }
 
-// countsInMySQL suggests a count of rows by a column, in a table that the program creates.
 func (p *plan) countsInMySQL(f *followed, base string, by *Column) stanza {
 	name, _ := p.free(base+"_by_"+word(by.Name)+"_counter", func(*Table) bool { return false })
 	v := stanza{note: fmt.Sprintf("How many rows each %s has.", shown(by.Name)), header: "views." + name, settings: []pair{
@@ -130,7 +127,6 @@ func (p *plan) countsInMySQL(f *followed, base string, by *Column) stanza {
 	return v
 }
 
-// countsInRedis suggests a count of rows by a column, with an integer for each value.
 func (p *plan) countsInRedis(f *followed, base string, by *Column) stanza {
 	name := p.unique("views", base+"_count_by_"+word(by.Name))
 	v := stanza{note: fmt.Sprintf("Redis: how many rows each %s has.", shown(by.Name)),
@@ -152,7 +148,6 @@ func (f *followed) plainFields() (names []string) {
 	return names
 }
 
-// amountNames lists common names of amount columns.
 var amountNames = []string{"cnt", "count", "quantity", "qty", "amount", "score", "points", "total", "balance",
 	"votes", "likes", "number"}
 

@@ -12,7 +12,7 @@ import (
 const (
 	maxDepth      = 3   // levels of objects to search for properties
 	maxElements   = 100 // elements of a list to search
-	maxProperties = 60  // properties of one kind of cell; if there are more, their names are probably keys
+	maxProperties = 60  // listed properties of one kind of rows; if there are more, their names are probably keys of a map
 )
 
 // property is a property of the sampled bodies. If its path goes through lists, it stands for every element.

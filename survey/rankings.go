@@ -39,7 +39,7 @@ func (p *plan) suggestRanking(f *followed) {
 			{"key", quoted(name)}, {"member", quoted("{" + by.Name + "}")}, {"sum", quoted(amount.Name)}}})
 }
 
-// amount returns the column of a row's amount, or nil if there is none.
+// amount returns a column whose name and type suggest an amount, such as quantity, or nil if there is none.
 func (f *followed) amount() *Column {
 	for _, name := range amountNames {
 		c := f.col(name)

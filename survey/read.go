@@ -23,7 +23,6 @@ const (
 	deniedColumn = 1143
 )
 
-// Limits for reading a server.
 const (
 	dialTimeout  = 10 * time.Second
 	queryTimeout = 10 * time.Second // the time limit of one statement, which the server enforces
@@ -38,13 +37,11 @@ var ErrDSN = errors.New("it has the form USER:PASSWORD@tcp(HOST:PORT)/DATABASE?N
 // ErrNoTables means that a database has no tables that the user may see.
 var ErrNoTables = errors.New("no tables")
 
-// mostTables bounds how many tables are sampled if none are named.
 const mostTables = 100
 
-// Read reads the database of a DSN in go-sql-driver's form. It samples the named base tables. If no tables are named,
-// it samples the hundred tables with the most rows, except tables of frameworks. If a table can't be read, its Problem
-// says why. An error concerns the connection or a named table that doesn't exist, or is ErrDSN or ErrNoDatabase. With
-// ErrNoTables, Read also returns an empty Database. The caller sets Database.DSN.
+// Read reads the database of a DSN in go-sql-driver's form, and samples the tables named in only. If only is empty, it
+// samples the hundred tables with the most rows, except tables of frameworks. If a table can't be read, its Problem
+// says why, and there is no error. The caller sets Database.DSN.
 func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
 	return read(ctx, dsn, only, sourceRights)
 }
@@ -81,7 +78,6 @@ func read(ctx context.Context, dsn string, only []string, rights string) (*Datab
 	return seen, nil
 }
 
-// names returns the names of the database's base tables.
 func (r *reader) names(ctx context.Context) ([]string, error) {
 	names, err := r.strings(ctx,
 		"SELECT table_name FROM information_schema.tables WHERE table_schema = ? AND table_type = 'BASE TABLE'",
@@ -123,7 +119,7 @@ func connect(ctx context.Context, dsn, rights string) (r *reader, done func(), e
 	if cfg.ReadTimeout == 0 {
 		cfg.ReadTimeout = 2 * queryTimeout
 	}
-	// Like package canal, use this character set whatever the DSN says.
+	// Package canal uses this character set, too, whatever the DSN says.
 	if err := cfg.Apply(mysql.Charset("utf8mb4", "")); err != nil {
 		return nil, nil, ErrDSN
 	}
@@ -144,7 +140,6 @@ func connect(ctx context.Context, dsn, rights string) (r *reader, done func(), e
 	return &reader{conn: conn, address: cfg.Addr, database: cfg.DBName}, done, nil
 }
 
-// reader reads a database through one connection.
 type reader struct {
 	conn     *sql.Conn
 	address  string
@@ -230,7 +225,7 @@ func (r *reader) choose(ctx context.Context, db *Database, names, only []string)
 	for _, name := range wanted {
 		chosen[name] = true
 	}
-	for name := range db.Kept { // tables that hold views are sampled, too, so that they can hold the same views again
+	for name := range db.Kept { // sampled, too, so that the new file can keep the same views in them
 		chosen[name] = chosen[name] || len(only) == 0
 	}
 	return chosen, nil
@@ -281,11 +276,11 @@ func missing(err error, rights string) string {
 func (r *reader) prepare(ctx context.Context) error {
 	limit := int(queryTimeout / time.Second)
 	for _, set := range []string{
-		fmt.Sprintf("max_execution_time = %d", 1000*limit), // MySQL
-		fmt.Sprintf("max_statement_time = %d", limit),      // MariaDB
+		fmt.Sprintf("max_execution_time = %d", 1000*limit), // MySQL's name of the time limit, in milliseconds
+		fmt.Sprintf("max_statement_time = %d", limit),      // MariaDB's name of the time limit, in seconds
 		"sql_select_limit = 18446744073709551615",          // a lower global limit would cut results off
 		"lock_wait_timeout = 2",                            // limits the wait for a running ALTER TABLE, for example
-		"sql_mode = ''",                                    // no ANSI_QUOTES
+		"sql_mode = ''",                                    // no ANSI_QUOTES, which changes what double quotes mean
 	} {
 		if _, err := r.conn.ExecContext(ctx, "SET SESSION "+set); err != nil {
 			var answer *mysql.MySQLError
@@ -324,7 +319,6 @@ func (r *reader) strings(ctx context.Context, query string, args ...any) ([]stri
 	return all, err
 }
 
-// each calls f for every row of a statement's result.
 func (r *reader) each(ctx context.Context, query string, args []any, f func(rows *sql.Rows) error) error {
 	rows, err := r.conn.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -360,7 +354,8 @@ func (r *reader) table(ctx context.Context, t *Table, wanted bool) error {
 	if err != nil {
 		return err
 	}
-	// A key on an expression or on a prefix makes rows unique, too, but not by its columns' values.
+	// Keys on a prefix (sub_part) or on an expression (no column name) are not used, because their columns' values are
+	// not unique.
 	const keys = "SELECT index_name, COALESCE(column_name, ''), sub_part IS NULL AND index_type = 'BTREE', non_unique " +
 		"FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? " +
 		"AND (non_unique = 0 OR seq_in_index = 1) " +

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// roles says what a table's columns are used for.
 type roles struct {
 	key     []string
-	column  string // the column with the kind of cell; "" if all rows of a key are of one kind
+	column  string // the column that says of which kind a row is; "" if all rows of a key are of one kind
 	version string // the version column; "" if rows are changed in place
 	offset  []string
-	body    *bodies  // the body column and its sampled values; nil: plain rows, without a body
+	body    *bodies  // the column with encoded documents, and its sampled values; nil: the rows have only plain columns
 	objects []string // further columns that contain objects
-	valueOf string   // the column of an attribute's value; "" if the rows are not attributes
+	valueOf string   // the column with an attribute's value; "" if the rows are not attributes of an entity
 	isLog   bool     // the rows never change, and version is the column with the row's number
-	problem string   // why the table can't be followed, and what to do; "" if the table can be followed
+	problem string   // why the program can't read the table, and what to do; "" if it can
 }
 
-// assign finds the roles of a table's columns. In most tables, a unique key shows whether a row is one version of a
-// cell (key, column, version) or the cell itself. Logs and tables of attributes are recognized by other signs.
+// assign finds the roles of a table's columns. In most tables a unique key shows them: a key with a version column
+// means that a row is one of several versions. Logs and tables of attributes are recognized by the names of their
+// columns.
 func assign(t *Table, stages [][]Codec) roles {
 	var r roles
 	if t.Problem != "" {
@@ -62,16 +62,15 @@ func assign(t *Table, stages [][]Codec) roles {
 	return r
 }
 
-// versionNames lists common names of version columns.
 var versionNames = []string{"version", "ref_key", "revision", "rev", "ver", "seq", "sequence", "generation",
 	"timestamp", "ts", "time"}
 
-// versions finds a unique key that consists of an entity, perhaps a kind of cell, and a version. It returns false if
-// there is none.
+// versions finds a unique key with a version column. The key's other columns become the key, and perhaps one of them
+// the kind of row. It returns false if there is none.
 func (r *roles) versions(t *Table) bool {
 	best := 0
 	for _, u := range t.Unique {
-		for i := len(u) - 1; i > 0; i-- { // in a unique key, the version follows the entity's columns
+		for i := len(u) - 1; i > 0; i-- { // a version is never the first column of a unique key
 			name := u[i]
 			rank := versionRank(t, name)
 			rest := slices.Delete(slices.Clone(u), i, i+1)
@@ -104,14 +103,15 @@ func versionRank(t *Table, name string) int {
 	return 1
 }
 
-// columnNames lists common names of columns that contain the kind of a cell.
+// columnNames lists common names of columns that contain the kind of a row.
 var columnNames = []string{"column_name", "column", "col", "family", "column_family", "kind", "type", "sort",
 	"attribute", "aspect", "facet"}
 
-// fewSorts is the largest number of different sampled values that still look like kinds of cells.
+// fewSorts is the largest number of different sampled values with which a column can be the kind of a row.
 const fewSorts = 50
 
-// splitColumn removes the column that contains the kind of a cell from the columns that identify a cell.
+// splitColumn divides a unique key. A column with few short texts, which looks like the kind of a row, gets the column
+// role. The other columns are the key.
 func (r *roles) splitColumn(t *Table, cell []string) {
 	if len(cell) < 2 {
 		return
@@ -128,11 +128,11 @@ func (r *roles) splitColumn(t *Table, cell []string) {
 		}
 		switch n := len(distinct(t.Values[c.Name])); {
 		case n > fewSorts || n > 4 && n > t.Rows/2:
-			continue // so many values are probably names of entities
+			continue // so many different values are probably IDs
 		case n > 0:
 			rank++
 		case rank == 1:
-			continue // nothing suggests that the column holds the kind of cell
+			continue // neither its name nor its values suggest that the column is the kind of a row
 		}
 		if rank > best {
 			best, found = rank, i
@@ -144,7 +144,6 @@ func (r *roles) splitColumn(t *Table, cell []string) {
 	}
 }
 
-// distinct returns the different values of a column, sorted.
 func distinct(values [][]byte) []string {
 	seen := map[string]bool{}
 	var out []string
@@ -162,9 +161,8 @@ func distinct(values [][]byte) []string {
 var keyNames = []string{"id", "uuid", "guid", "key", "row_key", "entity_id", "entity", "object_id",
 	"external_id", "public_id"}
 
-// entityKey returns the unique key that identifies the entity. That is usually the primary key. The exception is a
-// table of bodies whose primary key only numbers the rows, if a different single-column key is a UUID or is named like
-// a key.
+// entityKey returns the unique key that identifies the rows' entities: usually the primary key. If that only numbers
+// the rows of a table of bodies, entityKey prefers a key of one column that is a UUID or is named like a key.
 func entityKey(t *Table, bodies bool) []string {
 	first := t.Unique[0]
 	if !bodies || len(first) != 1 || !t.col(first[0]).Auto {

@@ -15,7 +15,6 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Limits of a table's sample.
 const (
 	newestRows = 200
 	oldestRows = 50
@@ -100,12 +99,11 @@ func (s *sampler) between(ctx context.Context) error {
 	return nil
 }
 
-// sampler samples one table.
 type sampler struct {
 	*reader
 	table   *Table
-	key     []string  // the key that the sample follows
-	columns []*Column // the columns that are read
+	key     []string // the key that the sample follows
+	columns []*Column
 	seen    map[string]bool
 	bytes   int
 	limit   int // the size limit of this sample, in bytes

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Some common kinds of tables can't be recognized by a unique key. In a log, each row is a version, and the number of
-// the row is its version. In a table of attributes, each row is the value of one attribute of an entity.
+// Some common kinds of tables can't be recognized by a unique key. In a log, each row is a version of an entity, and
+// the row's number is the version. In a table of attributes, each row is the value of one attribute of an entity.
 
 // entityNames lists common names of the column that identifies an event's entity.
 var entityNames = []string{"entity_id", "entity_uuid", "entity", "entity_key", "aggregate_id",
@@ -21,12 +21,13 @@ var sortNames = []string{"event_type", "type", "event_name", "kind", "event", "n
 // logWords are words in the names of tables whose rows never change.
 var logWords = []string{"event", "log", "history", "version", "audit", "journal", "outbox", "revision"}
 
-// changes lists words for what happened to a row. They are not kinds of cells.
+// changes lists words for what happened to a row. A column that has only these words does not say of which kind an
+// event is.
 var changes = []string{"create", "created", "insert", "inserted", "update", "updated", "destroy", "destroyed", "delete",
 	"deleted", "c", "u", "d", "i"}
 
-// log finds the roles of a log: an entity, perhaps the kind of event, and the row number as the version. It returns
-// false if the table is not a log.
+// log recognizes a table of events or of row versions, and finds its roles: the entity is the key, perhaps the kind of
+// event is the column, and the AUTO_INCREMENT number is the version. It returns false for any other table.
 func (r *roles) log(t *Table) bool {
 	if len(t.Primary) != 1 || !t.col(t.Primary[0]).Auto || !t.col(t.Primary[0]).integer() {
 		return false
@@ -35,7 +36,7 @@ func (r *roles) log(t *Table) bool {
 	if key == nil || slices.ContainsFunc(t.Unique, func(u []string) bool { return subset(u, key) }) {
 		return false
 	}
-	for _, u := range t.Unique { // the key of a version is the entity's key and a number
+	for _, u := range t.Unique { // such as (tenant, id, number): tenant and id identify the entity
 		if last := len(u) - 1; last > 0 && subset(key, u[:last]) && t.col(u[last]).integer() {
 			key = u[:last]
 			break
@@ -53,8 +54,8 @@ func (r *roles) log(t *Table) bool {
 	return true
 }
 
-// entity returns the column of a log that identifies the entity, after the column of the entity's type if there is one.
-// It returns nil if there is no such column.
+// entity returns the columns of a log that identify the entity of an event: the entity's ID, after its type if there is
+// a column of the type. It returns nil if the log has no such columns.
 func (t *Table) entity() []string {
 	for _, name := range entityNames {
 		c := t.col(name)
@@ -124,16 +125,16 @@ var (
 	valueNames = []string{"value", "meta_value", "attribute_value", "attr_value", "property_value", "field_value", "val"}
 )
 
-// attributes finds the roles of a table of attributes: an entity, the attribute as the kind of cell, and its value,
-// which has no role. If an entity may have an attribute twice, the row number is the version. It returns false for any
-// other table.
+// attributes recognizes a table with a row for each attribute of an entity, and finds the columns of the entity, of the
+// attribute's name and of its value. If an entity may have an attribute twice, the row number is the version. It
+// returns false for any other table.
 func (r *roles) attributes(t *Table) bool {
 	attribute, value := t.named(attributeNames), t.named(valueNames)
 	if attribute == nil || value == nil || attribute.Nullable || !(attribute.shortText() || attribute.integer()) ||
 		len(t.Columns) > 8 || len(distinct(t.Values[attribute.Name])) > fewSorts {
 		return false
 	}
-	for _, u := range t.Unique { // such a key has the entity, the attribute, and perhaps the value's store or language
+	for _, u := range t.Unique { // a unique key of the entity, the attribute, and perhaps the value's store or language
 		if len(u) > 1 && has(u, attribute.Name) && !has(u, value.Name) {
 			r.key = without(u, attribute.Name)
 			r.column, r.valueOf = attribute.Name, value.Name
@@ -159,7 +160,8 @@ func without(names []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// named returns the first column that has one of the names, or nil.
+// named returns the column with the first of the names that the table has, or nil. It skips the column of a primary key
+// of one column.
 func (t *Table) named(names []string) *Column {
 	for _, name := range names {
 		if c := t.col(name); c != nil && !has(t.Primary, name) || c != nil && len(t.Primary) > 1 {
@@ -178,12 +180,10 @@ func (t *Table) leads(name string) bool {
 // isOutbox reports whether a table holds events that are deleted after they are published.
 func (t *Table) isOutbox() bool { return strings.Contains(strings.ToLower(t.Name), "outbox") }
 
-// ofFrameworks lists the tables that frameworks use for themselves.
 var ofFrameworks = []string{"schema_migrations", "ar_internal_metadata", "django_migrations", "django_content_type",
 	"django_session", "django_admin_log", "auth_permission", "auth_group", "auth_group_permissions", "auth_user_groups",
 	"auth_user_user_permissions", "flyway_schema_history", "databasechangelog", "databasechangeloglock", "migrations",
 	"failed_jobs", "job_batches", "password_reset_tokens", "personal_access_tokens", "active_storage_blobs",
 	"active_storage_attachments", "active_storage_variant_records", "doctrine_migration_versions", "alembic_version"}
 
-// ofFramework reports whether a framework uses the table for itself.
 func ofFramework(table string) bool { return slices.Contains(ofFrameworks, strings.ToLower(table)) }

@@ -10,14 +10,14 @@ import (
 type plan struct {
 	db     *Database
 	alike  map[string]*numbered // the group of each numbered table, by table name
-	tables []*followed          // the tables that the configuration follows
-	left   []string             // notes on tables that the configuration does not follow
+	tables []*followed
+	left   []string // notes on tables that the configuration does not follow
 	taken  map[string]bool
 	given  map[string]bool // existing tables of the source in which suggested views will be kept
 	live   map[string]int  // the number of enabled views, by sink
 }
 
-// followed is a table that the configuration follows.
+// followed is a source table that the configuration lists, with the roles of its columns and the suggested views.
 type followed struct {
 	*Table
 	roles
@@ -27,9 +27,9 @@ type followed struct {
 	views []stanza // the suggested views of a table without a body
 }
 
-// sortOfCell is one kind of cell: the only kind of a table, or the cells with one value of the column role.
+// sortOfCell has the rows of a table with one value of the column role, or all rows of a table without that role.
 type sortOfCell struct {
-	from       string // what a view's `from` setting names the cells: TABLE or TABLE.VALUE
+	from       string // the `from` setting of these rows' views: TABLE or TABLE.VALUE
 	base       string // the start of the names of the suggested views
 	table      *followed
 	docs       int // how many bodies were decoded
@@ -47,12 +47,12 @@ type stanza struct {
 	made     bool   // a table that fits the view exists already
 }
 
-// create makes the program create the view's table.
+// create adds the settings that make the program create the view's table.
 func (v *stanza) create(types ...pair) {
 	v.settings = append(v.settings, pair{"create", "true"}, pair{"types", inline(types)})
 }
 
-// hash suggests a Redis hash for each entity.
+// hash suggests a Redis hash for each row.
 func (p *plan) hash(from, base, template string, fields []string) stanza {
 	name := p.unique("views", base+"_hash")
 	if name != base+"_hash" { // another view already has keys that start with base
@@ -63,7 +63,7 @@ func (p *plan) hash(from, base, template string, fields []string) stanza {
 			{"kind", `"hash"`}, {"key", quoted(base + ":" + template)}, {"fields", list(fields)}}}
 }
 
-// document suggests an Elasticsearch document for each entity.
+// document suggests an Elasticsearch document for each row.
 func (p *plan) document(from, base string, fields []string) stanza {
 	name := p.unique("views", strings.ToLower(base)+"_search")
 	return stanza{note: "Elasticsearch: a document for each entity. Without a mapping_file the types of its " +
@@ -120,7 +120,7 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 			p.suggestForRows(f)
 		}
 	}
-	for _, f := range all { // a table in which a suggested view will be kept is not followed
+	for _, f := range all { // a table in which a suggested view will be kept is not listed as a source table
 		if f != nil && !p.given[f.Table.Name] {
 			p.tables = append(p.tables, f)
 		}
@@ -132,9 +132,8 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 	return p
 }
 
-// follow finds the roles of a table's columns and suggests views of its bodies. If the table is not followed, f is nil
-// and left gives the reason. left is empty for the program's own tables, for tables that were not chosen for sampling,
-// and for tables that another table of their numbered group stands for.
+// follow finds the roles of a table's columns and suggests views of its bodies. If the table is not followed, f is nil.
+// left is then the reason that the file gives, or "" for a table that the file doesn't mention.
 func (p *plan) follow(t *Table, stages [][]Codec) (f *followed, left string) {
 	if ofFramework(t.Name) && !isOwn(t.Name) {
 		return nil, fmt.Sprintf("%s: a framework uses it for itself.", shown(t.Name))
@@ -239,7 +238,7 @@ func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 
 // ours reports whether a view of that name may be kept in an existing table.
 func (p *plan) ours(t *Table, view string) bool {
-	// Rows is 0 also for a table that was not sampled, and such a table may have rows.
+	// Rows is 0 also for a table that was not sampled. That table may have rows.
 	empty := t.Rows == 0 && t.Problem == "" && !t.Skipped && len(t.Unique) > 0 && !isOwn(t.Name)
 	kept := p.keeper().Kept[t.Name]
 	return kept == view || empty && kept == ""
@@ -258,7 +257,7 @@ func secret(name string) bool {
 		func(s string) bool { return strings.Contains(lower, s) })
 }
 
-// appeal rates how likely users search entities by a property of that name.
+// appeal rates how likely users search rows by a property of that name.
 func appeal(name string) int {
 	lower := strings.ToLower(name)
 	for i, names := range [][]string{
@@ -281,7 +280,6 @@ func appeal(name string) int {
 	return 0
 }
 
-// keyBytes returns how many bytes a table's key takes in an index.
 func (f *followed) keyBytes() (n int64) {
 	for _, name := range f.key {
 		n += f.col(name).bytes()
@@ -289,7 +287,8 @@ func (f *followed) keyBytes() (n int64) {
 	return n
 }
 
-// template returns a template of the table's key, or "" if the configuration accepts none.
+// template returns the table's key as a template, {A}:{B}. It returns "" if a column's name does not fit into a
+// template.
 func (f *followed) template() string {
 	parts := make([]string, len(f.key))
 	for i, name := range f.key {

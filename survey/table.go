@@ -37,7 +37,7 @@ func (d *Database) Looked() (n int) {
 // Table is a base table with a sample of its rows.
 type Table struct {
 	Name    string
-	Columns []Column   // the columns in the table's order
+	Columns []Column
 	Primary []string   // the primary key's columns; nil if there is no primary key
 	Unique  [][]string // unique keys whose columns can't be NULL, the primary key first
 	Foreign []ForeignKey
@@ -115,12 +115,12 @@ func (c *Column) holdsBody() bool {
 	return false
 }
 
-// shortText reports whether the column holds short names, such as kinds of cells.
+// shortText reports whether the column holds short names, such as the kind of a row.
 func (c *Column) shortText() bool {
 	return c.DataType == "enum" || (c.DataType == "varchar" || c.DataType == "char") && c.Text && c.Length < shortBody
 }
 
-// tells reports whether the column's values help to find what the table's rows are: their entities and kinds.
+// tells reports whether the column's sampled values help to recognize a log or a table of attributes.
 func (c *Column) tells() bool {
 	name := strings.ToLower(c.Name)
 	if slices.Contains(attributeNames, name) || slices.Contains(entityNames, name) {

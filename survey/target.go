@@ -30,7 +30,6 @@ var ErrTarget = errors.New("not the address of a sink. Give a Redis URL (redis:/
 // server matches a URL: its scheme, an optional user with password, and the address.
 var server = regexp.MustCompile(`^(rediss?|unix|https?)://(?:([^@/]*)@)?([^@]+)$`)
 
-// variableOf matches ${NAME}.
 var variableOf = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)
 
 // ParseTarget parses a URL or a DSN. It replaces a password by an environment variable. The text may name the variable

@@ -30,7 +30,7 @@ func quoted(s string) string {
 // bare returns a key of an inline table. The key is quoted only if TOML requires quotes.
 func bare(key string) string {
 	if badName(key) {
-		return strings.ReplaceAll(quoted(key), "$${", "${") // variables are replaced only in values
+		return strings.ReplaceAll(quoted(key), "$${", "${") // in keys, variables are not replaced
 	}
 	return key
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// indexType returns a property's column type for an index table, with room for larger values than were sampled. It
-// returns "" if the values are long, or if they are of several kinds.
+// indexType returns the column type for an index view of the property's values. It returns "" if they need more than
+// room bytes, or are of several kinds.
 func (p *property) indexType(room int64) string {
 	if p.list != strings.HasSuffix(p.path, "[]") || strings.Count(p.path, "[]") > 1 || p.Objects+p.Lists+p.Floats > 0 {
 		return ""
@@ -27,7 +27,7 @@ func (c *Column) createdAs(typ string) (string, bool) {
 		return typ, c.DataType == "tinyint"
 	case name == "varchar" && c.DataType == name:
 		return strings.ToUpper(c.Type), true
-	case name == "bigint" || name == "bigint unsigned": // MariaDB's type includes a display width
+	case name == "bigint" || name == "bigint unsigned": // MariaDB's type includes a display width, as in bigint(20)
 		return typ, c.DataType == "bigint" && strings.HasSuffix(name, "unsigned") == strings.HasSuffix(c.Type, "unsigned")
 	}
 	return typ, strings.EqualFold(strings.ReplaceAll(typ, " ", ""), strings.ReplaceAll(c.Type, " ", ""))

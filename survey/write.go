@@ -199,8 +199,8 @@ func (f *followed) others() (names []string) {
 	return names
 }
 
-// unkeyedVersion returns a column that is named like a version but is in no unique key with the key columns. It returns
-// "" if there is none.
+// unkeyedVersion returns a column that is named like a version, if no unique key showed a version. It returns "" if
+// there is none.
 func (f *followed) unkeyedVersion() string {
 	for i := range f.Columns {
 		c := &f.Columns[i]
@@ -270,7 +270,7 @@ func (t *text) views(f *followed) {
 	}
 }
 
-// further names the kinds of cells without suggested views.
+// further lists the values of the column role for which the file suggests no views.
 func (f *followed) further() string {
 	var names []string
 	for _, s := range f.sorts[mostSorts:] {
@@ -290,7 +290,7 @@ func runes(s string) int { return len([]rune(s)) }
 
 func pad(s string, n int) string { return s + strings.Repeat(" ", max(n-runes(s), 0)) }
 
-// widest bounds how far a long name moves the columns in the list of properties.
+// widest limits the width of the columns in the list of properties.
 const widest = 60
 
 func (t *text) properties(s *sortOfCell) {
