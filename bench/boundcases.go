@@ -18,7 +18,6 @@ import (
 	"replicator/internal/launch"
 )
 
-// allBounds returns all cases of large data.
 func allBounds() []bound {
 	return append([]bound{
 		{name: "transaction", what: "a transaction of %s MiB, in rows of 1 MiB", full: 1024, views: emailIndex("cell.users"),
@@ -58,7 +57,6 @@ func allBounds() []bound {
 	}, crowdsOfOneEntity()...)
 }
 
-// emailTable returns the DDL of the index table, which does not depend on the number of rows.
 func emailTable(int) []string { return []string{indexDDL("index_email")} }
 
 func indexDDL(name string) string {
@@ -76,10 +74,9 @@ func emailIndex(from string) func(l *boundLab, n int) string {
 	return func(l *boundLab, _ int) string { return mainSink(l) + table("index_email").view(from, "main") }
 }
 
-// emailRows checks that each cell has a row.
+// emailRows checks that the index table has n rows, one for each row of the source.
 func emailRows(ctx context.Context, l *boundLab, n int) error { return l.rows(ctx, "index_email", n) }
 
-// rows checks how many rows a table of the sink has.
 func (l *boundLab) rows(ctx context.Context, table string, want int) error {
 	var held int
 	err := l.sinkDB.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+boundsDatabase+"."+table).Scan(&held)
@@ -201,7 +198,7 @@ func tinyHashes(ctx context.Context, l *boundLab, n int) (err error) {
 	})
 }
 
-// writeBacklog writes ten versions of each entity on average.
+// writeBacklog writes ten versions of each user on average.
 func writeBacklog(ctx context.Context, l *boundLab, n int) error {
 	l.workload = &workload{entities: max(n/10, 1), body: l.body, begin: time.Now().UnixNano()}
 	return l.writeCells(ctx, 0, n)
@@ -212,7 +209,7 @@ func checkBacklog(ctx context.Context, l *boundLab, n int) error {
 	return err
 }
 
-// writePhased writes one cell of each entity.
+// writePhased writes one row of each user.
 func (l *boundLab) writePhased(ctx context.Context, n int) error {
 	l.workload = &workload{entities: n, body: l.body, begin: time.Now().UnixNano(), order: phased}
 	return l.writeCells(ctx, 0, n)
@@ -244,7 +241,7 @@ func manyRows(ctx context.Context, l *boundLab, n int) error {
 	return nil
 }
 
-// churn creates, alters and fills tables that no view reads, and drops half of them. It writes a cell after each table.
+// churn creates, alters and fills tables that no view reads, and drops half of them. It writes a row after each table.
 func churn(ctx context.Context, l *boundLab, n int) error {
 	l.workload = &workload{entities: n, body: l.body, begin: time.Now().UnixNano(), order: phased}
 	if _, err := l.sourceDB.ExecContext(ctx, "CREATE DATABASE other"); err != nil {
@@ -265,7 +262,7 @@ func churn(ctx context.Context, l *boundLab, n int) error {
 	})
 }
 
-// bombSize is the decompressed size of a bomb.
+// bombSize is the decompressed size of each body in the case "bombs".
 const bombSize = 16 << 20
 
 func bombs(ctx context.Context, l *boundLab, n int) error {

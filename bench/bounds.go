@@ -19,7 +19,6 @@ import (
 	"replicator/internal/servers"
 )
 
-// boundsOptions are the flags of "bounds".
 type boundsOptions struct {
 	kind  servers.Kind
 	share float64
@@ -63,24 +62,23 @@ func parseBounds(args []string, out io.Writer) (o boundsOptions, err error) {
 type bound struct {
 	name string
 	what string // a description, with %s in place of the size n
-	full int    // the size n at -share 1
+	full int    // the size n if the flag -share is 1
 	// search says that the case needs an Elasticsearch.
 	search bool
 	// views returns the configuration's sinks and views, and its tables if the case reads tables other than cell.
 	views func(l *boundLab, n int) string
-	ddl   func(n int) []string // for the sink's database
+	ddl   func(n int) []string // DDL of the tables in the sink's database
 	write func(ctx context.Context, l *boundLab, n int) error
 	check func(ctx context.Context, l *boundLab, n int) error
 }
 
-// boundLab is a lab with a Redis, and with an Elasticsearch if the case needs one.
+// boundLab has the servers of one case: a source and a sink (lab), a Redis, and an Elasticsearch if the case needs one.
 type boundLab struct {
 	*lab
 	cache  *servers.Server
 	search *servers.Server // nil unless the case needs it
 }
 
-// bounded is the result of a case.
 type bounded struct {
 	Name       string  `json:"name"`
 	What       string  `json:"what"`
@@ -131,8 +129,7 @@ func (b bounded) line() string {
 		float64(b.PeakBytes)/(1<<20), b.Standstill)
 }
 
-// boundArgs returns the options of an SQL server. They allow bodies of 64 MiB. The redo log is so large that InnoDB
-// does not need a checkpoint for each row of 1 MiB in the case "transaction".
+// boundArgs returns the options of an SQL server: those of serverArgs, and packets large enough for bodies of 60 MiB.
 func boundArgs(kind servers.Kind) []string {
 	return append(serverArgs(kind), "--max-allowed-packet=256M")
 }
@@ -189,7 +186,6 @@ func (o boundsOptions) run(ctx context.Context, b bound, program string, show *s
 	return got, err
 }
 
-// boundsDatabase is the sink's database.
 const boundsDatabase = "bounds"
 
 // bigCellDDL creates the source table for bodies of any length.
@@ -256,13 +252,11 @@ func (p *program) standstill(ctx context.Context, address string) (longest time.
 	}
 }
 
-// counted returns the sum of some of a process's counters.
 func counted(ctx context.Context, address string, counters ...string) (float64, error) {
 	text, err := scrape(ctx, address)
 	return sumOf(text, counters...), err
 }
 
-// scrape returns a process's metrics.
 func scrape(ctx context.Context, address string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -278,7 +272,6 @@ func scrape(ctx context.Context, address string) ([]byte, error) {
 	return io.ReadAll(res.Body)
 }
 
-// sumOf returns the sum of some counters.
 func sumOf(metrics []byte, counters ...string) (sum float64) {
 	for line := range bytes.Lines(metrics) {
 		for _, name := range counters {

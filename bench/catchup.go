@@ -12,7 +12,6 @@ func (l *lab) fill(ctx context.Context) error {
 	return l.untilCaughtUp(ctx, "fill", "snapshot", "a scan of the table")
 }
 
-// untilCaughtUp runs the program into an empty table until it has caught up.
 func (l *lab) untilCaughtUp(ctx context.Context, stage, start, how string) error {
 	what := "the program: " + how + " into an index table"
 	took, rows, err := l.runProgram(ctx, start, what, []table{usersEmail})

@@ -7,47 +7,47 @@ import (
 	"strconv"
 )
 
-// workload is a sequence of cells. A cell is computed from its number and never stored. So the writers and the checks
-// of the views use the same cells, and memory need not hold a million bodies.
+// workload is a sequence of rows (cells) of the source table cell. A cell is computed from its number and never stored,
+// so that writers and checks use the same cells without memory for a million bodies.
 type workload struct {
 	entities int
 	body     int   // the size of a body in bytes; bodies with long properties are larger
-	begin    int64 // ref_key of the first cell, in nanoseconds
+	begin    int64 // the version (ref_key) of the first row, in nanoseconds
 	order    order
 
-	emailOnly bool // the email is the only property in bodies that views show
+	emailOnly bool // bodies contain the email, but no other property that views show
 }
 
-// order says in which order the cells go through the entities, and how the emails sort.
+// order says in which order the rows go through the users, and how the emails sort.
 type order uint8
 
 const (
-	scattered order = iota // random entities; emails in no order
-	round                  // one entity after another, repeatedly; emails sort in writing order
-	phased                 // one entity after another, repeatedly; each pass is one of the phases below
+	scattered order = iota // random users; emails in no order
+	round                  // one user after another, repeatedly; emails sort in writing order
+	phased                 // one user after another, repeatedly; each pass is one of the phases below
 )
 
-// The phases of cells in the order phased. In the last phase, the program can combine all cells that it applies at
-// once, because they belong to one entity. In the other phases, it can't combine any.
+// The phases of a workload in the order phased. In the last phase, the program can combine all rows that it applies at
+// once, because they belong to one user. In the other phases, it can't combine any.
 const (
-	newPhase       = iota // the first cell of each entity
-	movedPhase            // a newer cell of each entity, with a different email: the index entry moves
-	unchangedPhase        // a newer cell of each entity with the same content: only the version rises
-	hotPhase              // as many cells as in the other phases, all of one entity
+	newPhase       = iota // the first row of each user
+	movedPhase            // a newer row of each user, with a different email: the index entry moves
+	unchangedPhase        // a newer row of each user with the same content: only the version rises
+	hotPhase              // as many rows as in the other phases, all of one user
 )
 
-// distinctPhases are the phases' names.
+// distinctPhases are the names of newPhase to hotPhase.
 var distinctPhases = [...]string{"distinct", "moved", "unchanged", "hot"}
 
-// cell is one version of an entity's cell of kind users (column users of table cell).
+// cell is one row of the source table cell: one version of a user, with the column_name users.
 type cell struct {
 	number  int
-	content int // the number of the cell whose body this cell repeats; usually its own number
+	content int // the number of the row that has the same body; usually the row's own number
 	entity  int
 	ref     int64
 }
 
-// user is the part of a cell's body that views show.
+// user is the part of a row's body that views show.
 type user struct {
 	key      [16]byte
 	username string
@@ -58,11 +58,10 @@ type user struct {
 }
 
 const (
-	step = 1_000         // nanoseconds between two cells
-	late = 50_000 * step // how far a late cell's version is set back, in nanoseconds
+	step = 1_000         // between the versions of two rows, in nanoseconds
+	late = 50_000 * step // how far a late row's version is set back, in nanoseconds
 )
 
-// at returns the cell with this number.
 func (w *workload) at(number int) cell {
 	c := cell{number: number, content: number, ref: w.begin + int64(number)*step}
 	switch w.order {
@@ -87,7 +86,7 @@ func (w *workload) at(number int) cell {
 	return c
 }
 
-// newest returns the number of each entity's newest cell among the first n. It is -1 for an entity without a cell.
+// newest returns the number of each user's newest row among the first n. It is -1 for a user without a row.
 func (w *workload) newest(n int) []int {
 	newest := make([]int, w.entities)
 	for i := range newest {
@@ -102,7 +101,7 @@ func (w *workload) newest(n int) []int {
 	return newest
 }
 
-// present returns the newest cells of all entities with a cell among the first n.
+// present returns the newest rows of all users with a row among the first n.
 func (w *workload) present(n int) []cell {
 	var all []cell
 	for _, number := range w.newest(n) {
@@ -113,7 +112,7 @@ func (w *workload) present(n int) []cell {
 	return all
 }
 
-// key returns an entity's row_key. Some keys end in zero bytes, which binlogs omit.
+// key returns a user's row_key. Some keys end in zero bytes, which binlogs omit.
 func (w *workload) key(entity int) (key [16]byte) {
 	h := mix(uint64(entity) + 1<<40)
 	binary.BigEndian.PutUint64(key[:], h)
@@ -125,7 +124,7 @@ func (w *workload) key(entity int) (key [16]byte) {
 	return key
 }
 
-// user returns a cell's content: the email is new in every version, phone and activate change now and then, password
+// user returns a row's content: the email is new in every version, phone and activate change now and then, password
 // rarely, and the name never.
 func (w *workload) user(c cell) user {
 	h := mix(uint64(c.content) + 1<<41)
@@ -154,7 +153,7 @@ func (w *workload) user(c cell) user {
 
 var cities = [...]string{"San Francisco", "New York", "Zürich", "Nairobi", "Hyderabad", "São Paulo", "Osaka", "Tromsø"}
 
-// appendBody appends the cell's body: JSON with the properties that views show, and others. None of its texts needs
+// appendBody appends the row's body: JSON with the properties that views show, and others. None of its texts needs
 // escapes.
 func (w *workload) appendBody(b []byte, c cell) []byte {
 	from := len(b)

@@ -25,8 +25,8 @@ type contender struct {
 	ours  bool
 	// command writes the program's configuration and returns the command that runs it.
 	command func(ctx context.Context, x *contest) (*exec.Cmd, error)
-	// count returns how many of the cells are in the sink. It is nil for a program that ends once it has written all
-	// cells.
+	// count returns how many of the rows are in the sink. It is nil for a program that ends once it has written all
+	// rows.
 	count func(ctx context.Context, x *contest) (int, error)
 	// check describes, for the report, what the sink holds after the task.
 	check func(ctx context.Context, x *contest) (string, error)
@@ -108,7 +108,7 @@ func checkHashes(others ...func(h *hashes, ctx context.Context, w *workload, n i
 	}
 }
 
-// wholeBody returns the hash that shows all properties of a cell's body.
+// wholeBody returns the hash that shows all properties of a row's body.
 func wholeBody(w *workload, c cell) map[string]string {
 	var body map[string]json.RawMessage
 	if err := json.Unmarshal(w.appendBody(nil, c), &body); err != nil {
@@ -125,7 +125,6 @@ func wholeBody(w *workload, c cell) map[string]string {
 	return hash
 }
 
-// firstFile returns the name of the source's first binlog file.
 func (x *contest) firstFile(ctx context.Context) (string, error) {
 	rows, err := x.sourceDB.QueryContext(ctx, "SHOW BINARY LOGS")
 	if err != nil {
@@ -263,7 +262,7 @@ func entries(ctx context.Context, x *contest) (int, error) {
 	return int(n), err
 }
 
-// lastOf returns the number of the last cell that transferLua wrote. It is also the number of cells, because the
+// lastOf returns the number of the last row that transferLua wrote. It is also the number of rows, because the
 // table's numbers begin at 1 and have no gaps.
 func lastOf(ctx context.Context, x *contest) (int, error) {
 	text, err := x.rdb.Get(ctx, lastKey).Result()
@@ -285,7 +284,7 @@ func holds(what string, count func(context.Context, *contest) (int, error),
 	}
 }
 
-// checkBodies describes how many bodies are not the newest, and how many index entries there are: one for each entity
+// checkBodies describes how many bodies are not the newest, and how many index entries there are: one for each user
 // if no old entries remain. The bodies' keys lack trailing zero bytes, as in the binlog.
 func checkBodies(ctx context.Context, x *contest) (string, error) {
 	newest := x.workload.present(x.cells)

@@ -10,9 +10,8 @@ import (
 	"replicator/internal/servers"
 )
 
-// An entity's record in Redis and its document in Elasticsearch contain data of each cell, and the program writes them
-// as a whole. So with many cells of one entity, each batch rewrites the data of all these cells. These cases measure
-// the cost.
+// These cases measure one key with many values of the column role. In Redis and Elasticsearch, the program keeps all of
+// them in one record or document, and each batch rewrites all of it.
 
 func crowdsOfOneEntity() []bound {
 	return []bound{
@@ -69,7 +68,6 @@ func oneDocument(ctx context.Context, l *boundLab, _ int) error {
 	return nil
 }
 
-// startSearch starts an Elasticsearch if the case needs one.
 func (b bound) startSearch(ctx context.Context) (*servers.Server, error) {
 	if !b.search {
 		return nil, nil

@@ -11,11 +11,12 @@
 //
 // # What is measured
 //
-// A source server contains the cells of one column, users. The bench writes the cells in advance. Each cell has many
-// versions with JSON bodies. A sink server of the same kind contains a view of the cells.
+// A source server has a table of users. Each of its rows, called a cell, is one version of a user (an entity), with a
+// JSON body. The bench writes the rows in advance. A sink server of the same kind contains a view of the newest
+// versions.
 //
 //	catch-up       the built program, run --until-caught-up from the oldest binlog into an empty index table
-//	fill           the same from a snapshot: a scan, then the tail
+//	fill           the same from a snapshot: a scan, then the binlog
 //	latency        the program runs while a writer commits single-row transactions: the time from a commit's return
 //	               until a reader of the sink sees the change, overall and for each second's commits; for an index
 //	               table, a Redis hash, and both at once. Redis notifies its reader. The table's reader polls twice a
@@ -51,7 +52,7 @@
 //
 // "of raw" is the program's speed divided by the speed of the raw writes of the same stage. A program that does the
 // same work can't be faster than the raw writes. Raw writes use as many connections and as large batches as the
-// program's lanes.
+// program's writers.
 //
 // The stages redis and elastic have their own source with fewer entities, a quarter and a tenth of -cells, and two
 // runs. The first run ("new") writes one cell for each entity. The second run ("update") writes a newer cell for each

@@ -109,7 +109,6 @@ func (d *documents) verify(ctx context.Context, w *workload, n int) (int64, erro
 	return held.Count, err
 }
 
-// compare compares a range of entities' documents with the workload.
 func (d *documents) compare(ctx context.Context, w *workload, newest []int, from, to int) error {
 	ids := make([]string, 0, to-from)
 	for entity := from; entity < to; entity++ {
@@ -132,7 +131,7 @@ func (d *documents) compare(ctx context.Context, w *workload, newest []int, from
 	for i, doc := range found.Docs {
 		held := map[string]string{}
 		for name, value := range doc.Source {
-			held[name] = strings.Trim(string(value), `"`) // no text in the workload needs escapes
+			held[name] = strings.Trim(string(value), `"`) // no text in the workload needs JSON escapes
 		}
 		if want := w.user(w.at(newest[from+i])).hash(); !maps.Equal(held, want) {
 			return fmt.Errorf("document %s is %v, not %v", doc.ID, held, want)

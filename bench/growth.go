@@ -17,7 +17,7 @@ type point struct {
 	body  int
 }
 
-// growthBytes limits the total size of the bodies in one run: long bodies need fewer cells to show their cost.
+// growthBytes limits the total size of the bodies in one run: long bodies need fewer rows to show their cost.
 const growthBytes = 256 << 20
 
 // curves are the sizes that may vary.
@@ -43,8 +43,8 @@ func (o options) points() []point {
 	return slices.DeleteFunc(all, func(p point) bool { return o.curve != "" && p.curve != o.curve })
 }
 
-// growth measures how the cost of a cell grows with the number of cells, the number of views, and the size of the
-// bodies. The cells are of different entities, and the views are index tables. Each run has its own binlog.
+// growth measures how the cost of a row grows with the number of rows, the number of views, and the size of the
+// bodies. The rows are of different users, and the views are index tables. Each run has its own binlog.
 func (l *lab) growth(ctx context.Context) (err error) {
 	own, closing, err := l.beside(ctx)
 	if err != nil {
@@ -71,7 +71,6 @@ func (l *lab) growth(ctx context.Context) (err error) {
 	return nil
 }
 
-// emptySource deletes the cells and the binlog.
 func (l *lab) emptySource(ctx context.Context) error {
 	reset := "RESET BINARY LOGS AND GTIDS"
 	if l.source.Kind.IsMariaDB() {

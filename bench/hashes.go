@@ -14,7 +14,6 @@ import (
 	"replicator/internal/servers"
 )
 
-// hashPrefix is the prefix of the hashes' keys.
 const hashPrefix = "user:"
 
 // hashView is the configuration of the hash view, and hashSink returns the configuration of its sink.
@@ -25,13 +24,10 @@ func hashSink(s *servers.Server) string {
 	return fmt.Sprintf("[sinks.main]\ntype = \"redis\"\nurl = %q\n", s.DSN("0"))
 }
 
-// userFields are the fields of hashes and documents.
 const userFields = "fields = [\"username\", \"email\", \"phone\", \"password\", \"activate\"]\n"
 
-// emailPrefix is the prefix of the index's keys in Redis.
 const emailPrefix = "email:"
 
-// emailView is the configuration of the index view.
 const emailView = "\n[views.user_by_email]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"index\"\nkey = \"" + emailPrefix +
 	"{email}\"\n"
 
@@ -39,7 +35,7 @@ const emailView = "\n[views.user_by_email]\nfrom = \"cell.users\"\nsink = \"main
 type hashes struct {
 	server *servers.Server
 	rdb    *redis.Client
-	want   func(w *workload, c cell) map[string]string // the hash for an entity, given its newest cell
+	want   func(w *workload, c cell) map[string]string // the hash for a user, given its newest row
 }
 
 // startHashes starts a Redis for hashes. The method close stops it.
@@ -63,7 +59,6 @@ func openHashes(server *servers.Server) (*hashes, error) {
 	return &hashes{server: server, rdb: redis.NewClient(o), want: keptUser}, nil
 }
 
-// keptUser returns the hash that shows the user of a cell.
 func keptUser(w *workload, c cell) map[string]string { return w.user(c).hash() }
 
 func (h *hashes) drop(ctx context.Context) error { return h.rdb.FlushAll(ctx).Err() }
@@ -111,7 +106,7 @@ func (h *hashes) verify(ctx context.Context, w *workload, n int) (int64, error) 
 	return int64(held), err
 }
 
-// verifyIndex compares every index entry with the workload's first n cells, and returns the number of entries.
+// verifyIndex compares every index entry with the workload's first n rows, and returns the number of entries.
 func (h *hashes) verifyIndex(ctx context.Context, w *workload, n int) (int64, error) {
 	newest := w.present(n)
 	err := ranges(0, 1, len(newest), laneBatch, func(from, to int) error {
@@ -143,10 +138,8 @@ func (h *hashes) verifyIndex(ctx context.Context, w *workload, n int) (int64, er
 	return int64(held), err
 }
 
-// hashKey returns the key of an entity's hash.
 func hashKey(entity [16]byte) string { return hashPrefix + hex.EncodeToString(entity[:]) }
 
-// count returns how many keys have this prefix.
 func (h *hashes) count(ctx context.Context, prefix string) (int, error) {
 	held := map[string]struct{}{} // SCAN may return a key twice
 	keys := h.rdb.Scan(ctx, 0, prefix+"*", laneBatch).Iterator()

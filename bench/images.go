@@ -112,7 +112,6 @@ func (l *lab) updateNotes(ctx context.Context, database, image, set string) (err
 	return nil
 }
 
-// insert inserts n rows into a table of the source.
 func (l *lab) insert(ctx context.Context, table string, n int, row func(i int) string) error {
 	for from := 0; from < n; from += 1000 {
 		var rows []string

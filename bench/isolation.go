@@ -60,7 +60,7 @@ func (l *lab) isolation(ctx context.Context) (err error) {
 }
 
 // besides adds the trouble of the second sink to a run of two sinks. The run then reads only the first sink. The
-// trouble begins once the first cell is seen in the first sink, and ends with the run.
+// trouble begins once the first row is seen in the first sink, and ends with the run.
 func (t trouble) besides(_ context.Context, s *liveSetup) error {
 	s.sights = s.sights[:1]
 	s.ready = func(ctx context.Context) error { return t.begin(ctx, s) }

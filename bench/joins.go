@@ -15,7 +15,7 @@ import (
 // its customer and the sums of its items. One customer has many orders.
 type shop struct {
 	*lab
-	orders    int // all orders
+	orders    int
 	many      int // how many orders customer 1 has; these orders have the highest ids
 	customers int // the number of other customers, each with customerOrders orders
 	database  string
@@ -38,7 +38,8 @@ var shopDDL = []string{
 		"n INT NOT NULL DEFAULT -1, PRIMARY KEY (order_id, line))",
 }
 
-// shopView creates the view's table, or the table that naive fills. Readers poll its last four columns.
+// shopView creates the view's table, and a similar table that the method naive fills. Readers poll the last four
+// columns.
 const shopView = "CREATE TABLE %s (id INT PRIMARY KEY, status VARCHAR(20), customer VARCHAR(40), lines_ INT, " +
 	"qty INT, order_n INT, order_m INT, customer_n INT, item_n INT, KEY (order_n), KEY (order_m), KEY (customer_n), KEY (item_n))"
 
@@ -120,7 +121,7 @@ func (l *lab) joins(ctx context.Context) error {
 	return s.check(ctx)
 }
 
-// newShop fills the source's tables.
+// newShop creates and fills the source's tables, and creates the view's table.
 func (l *lab) newShop(ctx context.Context) (*shop, error) {
 	defer l.show.begin("writing orders")()
 	l.runs++
@@ -253,7 +254,7 @@ func (s *shop) untilRenamed(ctx context.Context) error {
 }
 
 // naive updates all orders of one customer as a simple program would: with a join query and a write for each order. It
-// uses as many connections as the program has lanes.
+// uses as many connections as the program has writers.
 func (s *shop) naive(ctx context.Context) error {
 	defer s.show.begin("a join query for each order")()
 	took, err := s.measure(func() error {
@@ -293,7 +294,6 @@ func (s *shop) copy(ctx context.Context, id int) error {
 	return err
 }
 
-// join returns shopJoin for the stage's database.
 func (s *shop) join() string {
 	text := shopJoin
 	for _, table := range []string{"items", "orders", "customers"} {

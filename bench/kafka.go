@@ -15,13 +15,12 @@ import (
 	"replicator/internal/servers"
 )
 
-// The stage's topic.
 const (
 	topic           = "cells"
 	topicPartitions = 12
 )
 
-// kafka measures cells of different entities through Kafka. A publisher writes them to a topic. Then a member of a
+// kafka measures rows of different users through Kafka. A publisher writes them to a topic. Then a member of a
 // consumer group reads the topic and maintains hashes in Redis.
 func (l *lab) kafka(ctx context.Context) (err error) {
 	broker, err := l.start(ctx, servers.Kafka)
@@ -80,16 +79,14 @@ func (l *lab) kafka(ctx context.Context) (err error) {
 	return nil
 }
 
-// changelogView is the configuration of a publisher's sink and view.
 func changelogView(broker *servers.Server) string {
 	return fmt.Sprintf("[sinks.log]\ntype = \"kafka\"\nbrokers = [%q]\n\n[views.cells]\nfrom = \"cell\"\nsink = \"log\"\n"+
 		"kind = \"changelog\"\ntopic = %q\ncreate = true\npartitions = %d\nreplication = 1\n", broker.Addr(), topic,
 		topicPartitions)
 }
 
-// topicCheck returns a check that reads the whole topic. Each cell's last record must be its newest version among the
-// workload's first n cells. No record may be older than an earlier record of its cell. The check returns how many cells
-// the topic has.
+// topicCheck returns a check that reads the whole topic and counts its cells. Each cell's last record must be its
+// newest version among the workload's first n cells, and no record may be older than an earlier record of its cell.
 func topicCheck(broker *servers.Server) func(ctx context.Context, w *workload, n int) (int64, error) {
 	return func(ctx context.Context, w *workload, n int) (int64, error) {
 		last, err := lastRecords(ctx, broker)
@@ -111,7 +108,6 @@ func topicCheck(broker *servers.Server) func(ctx context.Context, w *workload, n
 	}
 }
 
-// lastRecords returns the last record of each entity.
 func lastRecords(ctx context.Context, broker *servers.Server) (map[[16]byte]*changelog.Record, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(broker.Addr()))
 	if err != nil {

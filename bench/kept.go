@@ -10,14 +10,15 @@ import (
 	"replicator/internal/servers"
 )
 
-// kept describes what the program writes to one sink for each entity.
+// kept is a sink with a view, as a stage measures it: the configuration, the raw writes to compare with, and the check
+// of the content.
 type kept struct {
 	name    string // what the results call the sink
 	what    string
 	server  *servers.Server
 	targets string // the configuration of the sink and its views
 	raw     *rawWrites
-	// verify compares the sink's values with the workload's first n cells, and returns the number of values.
+	// verify compares the sink's values with the workload's first n rows, and returns the number of values.
 	verify func(ctx context.Context, w *workload, n int) (int64, error)
 	close  func() error
 }
@@ -32,35 +33,36 @@ type rawWrites struct {
 	write func(ctx context.Context, users []user) error
 }
 
-// How many lanes the program has, and how many cells a lane applies at once. Raw writes use the same numbers.
+// The number of the program's parallel writers to a sink (lanes), and of rows that a lane applies at once. Raw writes
+// use the same numbers.
 const (
 	lanes     = 2
 	laneBatch = 800
 )
 
-// keptStage measures cells of different entities, phase by phase, into one sink after another. Each phase has a newly
-// started process, which does not remember earlier phases.
+// keptStage is a measurement in phases. Each phase writes rows to the source, and then measures a newly started program
+// for one sink after another.
 type keptStage struct {
 	into   []func(l *lab, ctx context.Context) (*kept, error)
-	cells  int // the number of cells in each phase
+	cells  int // the number of rows in each phase
 	order  order
 	phases []string
 }
 
-// redis measures writing a hash for each entity, and then a newer version of each hash.
+// redis measures writing a hash for each user, and then a newer version of each hash.
 func (l *lab) redis(ctx context.Context) error {
 	return l.measureKept(ctx, keptStage{into: []func(*lab, context.Context) (*kept, error){(*lab).keptHash},
 		cells: max(l.cells/4, 1), order: round, phases: []string{"new", "update"}})
 }
 
-// elastic measures writing a document for each entity, and then a newer version of each document.
+// elastic measures writing a document for each user, and then a newer version of each document.
 func (l *lab) elastic(ctx context.Context) error {
 	return l.measureKept(ctx, keptStage{into: []func(*lab, context.Context) (*kept, error){(*lab).keptDocument},
 		cells: max(l.cells/10, 1), order: round, phases: []string{"new", "update"}})
 }
 
-// distinct measures the cost of cells that the program can't combine with other cells in flight. In the last phase, it
-// can combine all of them.
+// distinct measures the cost of rows with different keys, which the program can't combine before it writes them. In the
+// last phase all rows have one key, so the program can combine them.
 func (l *lab) distinct(ctx context.Context) error {
 	return l.measureKept(ctx, keptStage{
 		into:  []func(*lab, context.Context) (*kept, error){(*lab).keptTable, (*lab).keptHashAndIndex},
@@ -117,7 +119,7 @@ func (l *lab) measureKept(ctx context.Context, stage keptStage) (err error) {
 	return nil
 }
 
-// measurePhase runs the program until it has caught up with a phase. end is the number of cells up to the phase's end.
+// measurePhase runs the program until it has caught up with a phase. end is the number of rows up to the phase's end.
 func (l *lab) measurePhase(ctx context.Context, own *lab, k *kept, phase string, end int) error {
 	n := own.workload.entities
 	what := fmt.Sprintf("the program: %s cells into %s, %s", thousands(int64(n)), k.what, phase)
@@ -191,7 +193,6 @@ func (l *lab) usersOf(phase int) []user {
 	return users
 }
 
-// checkKept compares the sink's values with the workload's first n cells, and returns the number of values.
 func (l *lab) checkKept(ctx context.Context, k *kept, n int) (int64, error) {
 	defer l.show.begin("checking every value")()
 	held, err := k.verify(ctx, l.workload, n)
@@ -201,7 +202,6 @@ func (l *lab) checkKept(ctx context.Context, k *kept, n int) (int64, error) {
 	return held, nil
 }
 
-// keptTable returns an index table on the lab's sink.
 func (l *lab) keptTable(ctx context.Context) (*kept, error) {
 	const database = "kept"
 	return &kept{name: "mysql", what: "an index table", server: l.sink,
@@ -216,7 +216,6 @@ func (l *lab) keptTable(ctx context.Context) (*kept, error) {
 	}, create(ctx, l.sinkDB, database, usersEmail.ddl())
 }
 
-// keptHash returns a hash view in its own Redis.
 func (l *lab) keptHash(ctx context.Context) (*kept, error) {
 	h, err := l.startHashes(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// serverArgs give an SQL server enough memory and redo log for a few hundred megabytes of cells.
+// serverArgs give an SQL server enough memory and redo log for a few hundred megabytes of rows.
 func serverArgs(kind servers.Kind) []string {
 	if !kind.IsSQL() {
 		return nil
@@ -26,20 +26,16 @@ func serverArgs(kind servers.Kind) []string {
 	return append(args, "--innodb-redo-log-capacity=256M")
 }
 
-// start starts a server of the kind. A broker is not Small: this would limit Java to its fast compiler, and the broker
-// would use more CPU time.
+// start starts a server of the kind. A Kafka broker is not Small, because that would limit Java to its fast compiler,
+// and the broker would use more CPU time.
 func start(ctx context.Context, kind servers.Kind, progress func(string)) (*servers.Server, error) {
 	return servers.Start(ctx, servers.Options{Kind: kind, Small: kind != servers.Kafka, Args: serverArgs(kind),
 		Progress: progress})
 }
 
-// startSink starts a sink server, with two of MySQL's defaults changed. First, it turns on the log writer threads:
-// without them, which is the default on a machine with few processors, two connections that commit at once sometimes
-// wait for 100 ms. The program commits over two connections. With MySQL 9.7.4, 4 of 20,000 such transactions waited,
-// with three readers and without other load. Second, it lets the file system reserve space by which a table's file
-// grows. By default, MySQL fills this space with zeros, and all writers of the table wait: in five of six runs for 9 to
-// 36 ms at the 4,972nd new row, in five for 14 to 25 ms at the 6,670th. In four runs where the file system reserved the
-// space, none waited.
+// startSink starts a sink server. It turns on MySQL's log writer threads, without which two connections that commit at
+// once sometimes wait for 100 ms. It also lets the file system reserve the space by which a table's file grows: by
+// default, MySQL fills that space with zeros, and all writers of the table wait for 9 to 36 ms.
 func startSink(ctx context.Context, kind servers.Kind, progress func(string)) (*servers.Server, error) {
 	args := serverArgs(kind)
 	if kind.IsSQL() && !kind.IsMariaDB() {
@@ -60,7 +56,7 @@ type lab struct {
 	show         *screen
 	results      []result
 	leftOut      []string // stages that this machine can't run, and why
-	runs         int      // the number of the program's runs
+	runs         int      // counts the program's runs, to name their databases and directories
 
 	// start starts an additional server for a stage. The caller closes it.
 	start func(ctx context.Context, kind servers.Kind) (*servers.Server, error)
@@ -127,11 +123,10 @@ func open(s *servers.Server) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// stage is one part of the measurement.
 type stage struct {
 	name  string
 	run   func(l *lab, ctx context.Context) error
-	alone bool // the stage writes its own cells and does not need the cells that prepare writes
+	alone bool // the stage writes its own rows and does not need the rows that prepare writes
 	asked bool // the stage runs only if -only names it
 }
 
@@ -155,7 +150,6 @@ func stages() []stage {
 	}
 }
 
-// run writes the cells and runs the stages that were requested.
 func (l *lab) run(ctx context.Context) error {
 	todo := l.stages
 	if slices.ContainsFunc(todo, func(s stage) bool { return !s.alone }) {

@@ -44,7 +44,7 @@ type liveSetup struct {
 	database string // the sink's database
 	targets  string // the configuration of the run's sinks and views
 	verify   []func(ctx context.Context) (int64, error)
-	over     func(ctx context.Context) error // called when all cells have been seen; may be nil
+	over     func(ctx context.Context) error // called when all rows have been seen; may be nil
 }
 
 // adding is a function that adds a part to a latency run, usually a sink with a view and a reader.
@@ -99,7 +99,6 @@ func (l *lab) latencyInto(ctx context.Context, stage, into string, sink *servers
 	return nil
 }
 
-// liveTable adds an index view in MySQL to a run, and a reader that polls it.
 func (l *lab) liveTable(every time.Duration) adding {
 	return func(ctx context.Context, s *liveSetup) error {
 		if err := create(ctx, l.sinkDB, s.database, usersEmail.ddl()); err != nil {
@@ -115,7 +114,6 @@ func (l *lab) liveTable(every time.Duration) adding {
 	}
 }
 
-// liveHash adds a Redis hash view to a run, and a reader of it.
 func (l *lab) liveHash(store *hashes, reader func(v *live) watcher) adding {
 	return func(ctx context.Context, s *liveSetup) error {
 		if err := store.drop(ctx); err != nil {
@@ -134,7 +132,6 @@ func (l *lab) liveHash(store *hashes, reader func(v *live) watcher) adding {
 	}
 }
 
-// tableSight returns a watcher of an index table.
 func (l *lab) tableSight(index string, v *live, every time.Duration) watcher {
 	return l.polled(v, every, "SELECT email FROM "+index+" WHERE email >= ? ORDER BY email")
 }

@@ -93,7 +93,7 @@ func next(ctx context.Context, changed <-chan told) (some []told, err error) {
 	}
 }
 
-// unseen returns the hashes of cells that were written but not yet seen, from the oldest on.
+// unseen returns the hashes of rows that were written but not yet seen, from the oldest on.
 func (h *hashes) unseen(v *live, s *sight, oldest int) (some []told) {
 	for n := oldest; n < min(oldest+laneBatch, v.issued()); n++ {
 		if s.seen[n] == 0 {

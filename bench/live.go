@@ -18,43 +18,44 @@ const (
 	// figures, and long enough not to load the server.
 	pollEvery = 500 * time.Microsecond
 
-	timeout = 10 * time.Minute // for steps that normally take moments
+	timeout = 10 * time.Minute // how long to wait for a step that normally takes moments
 
 	writers = 4 // connections; several, because a commit sometimes takes longer than a millisecond
 )
 
-// live is a writer, and readers that see its cells in each sink. The cells' emails sort in writing order.
+// live is a writer of rows, and readers that note when each row is visible in a sink. The rows' emails sort in writing
+// order, so that a reader finds the newer rows by a range.
 type live struct {
 	cells    *workload
 	database string // the source's database
 	rate     int
-	warm     int // how many of the first cells don't count: they warm the servers up
+	warm     int // how many of the first rows don't count: they warm the servers up
 	begin    time.Time
-	next     atomic.Int64    // the number of the last cell that was written, or is being written
-	commits  []time.Duration // when each cell's commit returned, as time since begin; the index is the cell's number
+	next     atomic.Int64    // the number of the last row that was written, or is being written
+	commits  []time.Duration // when each row's commit returned, as time since begin; the index is the row's number
 	sights   []*sight
 	finished time.Duration // when the last commit returned, as time since begin
 
-	put   func(ctx context.Context, conn *sql.Conn, n int) error // commits the nth cell
-	ready func(ctx context.Context) error                        // called when the first cell has been seen; may be nil
+	put   func(ctx context.Context, conn *sql.Conn, n int) error // commits the nth row
+	ready func(ctx context.Context) error                        // called when the first row has been seen; may be nil
 }
 
-// sight is what a reader has seen of the cells in one sink.
+// sight is what a reader has seen of the rows in one sink.
 type sight struct {
 	name  string
 	watch watcher
-	seen  []time.Duration // when each cell was seen, as time since begin; 0: not seen yet
-	first chan struct{}   // closed when the first cell was seen
-	all   chan struct{}   // closed when all cells were seen
+	seen  []time.Duration // when each row was seen, as time since begin; 0: not seen yet
+	first chan struct{}   // closed when the first row was seen
+	all   chan struct{}   // closed when all rows were seen
 }
 
-// watcher reads a sink. After its preparations, it calls looks with a function look. looks calls look repeatedly, until
-// all cells have been seen. look waits until it is time to read the sink, and then records the cells that the sink
-// shows. It skips the cells before the cell oldest, the oldest that has not been seen.
+// watcher reads a sink. It calls looks with a function look, and looks calls look repeatedly until all rows have been
+// seen. look waits until it is time to read the sink, and then records the rows that the sink shows. oldest is the
+// oldest row that has not been seen.
 type watcher func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error
 
 func newLive(o options, database string) *live {
-	warm := o.rate // the cells of one second
+	warm := o.rate // the rows of the first second, which warm the servers up
 	n := warm + o.rate*o.seconds
 	v := &live{
 		cells: &workload{
@@ -71,7 +72,7 @@ func newLive(o options, database string) *live {
 	return v
 }
 
-// look adds a sink to the sinks that the method run reads.
+// look adds a sink, with a watcher that the method run starts.
 func (v *live) look(name string, watch watcher) {
 	v.sights = append(v.sights, &sight{
 		name: name, watch: watch, seen: make([]time.Duration, v.total()),
@@ -79,15 +80,14 @@ func (v *live) look(name string, watch watcher) {
 	})
 }
 
-// now returns the time since the writer began.
 func (v *live) now() time.Duration { return time.Since(v.begin) }
 
-// issued returns how many cells were written or are being written.
+// issued returns how many rows were written or are being written.
 func (v *live) issued() int { return min(int(v.next.Load())+1, v.total()) }
 
 func (v *live) total() int { return len(v.commits) }
 
-// run writes every cell, and returns when all have been seen in every sink. It writes the first cell alone: once every
+// run writes every row, and returns when all have been seen in every sink. It writes the first row alone: once every
 // sink shows it, the program is ready for the others. If the program ends early, run returns an error.
 func (v *live) run(ctx context.Context, source *sql.DB, p *program) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -145,7 +145,7 @@ func await(ctx context.Context, seen <-chan struct{}, what string) error {
 	}
 }
 
-// writeAll writes all cells but the first at a steady rate. Each cell has a fixed time, even if earlier ones are late.
+// writeAll writes all rows but the first at a steady rate. Each row has a fixed time, even if earlier ones are late.
 func (v *live) writeAll(ctx context.Context, db *sql.DB) error {
 	errs := make([]error, writers)
 	begin := time.Now()
@@ -173,7 +173,6 @@ func (v *live) writeAll(ctx context.Context, db *sql.DB) error {
 	return errors.Join(errs...)
 }
 
-// sleepUntil waits until a time in the near future.
 func sleepUntil(ctx context.Context, at time.Time) error {
 	for ctx.Err() == nil {
 		d := time.Until(at)
@@ -185,14 +184,14 @@ func sleepUntil(ctx context.Context, at time.Time) error {
 	return context.Cause(ctx)
 }
 
-// write commits one cell and notes when the commit returned.
+// write commits one row and notes when the commit returned.
 func (v *live) write(ctx context.Context, conn *sql.Conn, n int) error {
 	err := v.put(ctx, conn, n)
 	v.commits[n] = time.Since(v.begin)
 	return err
 }
 
-// read calls look until all cells have been seen in a sink.
+// read calls look until all rows have been seen in a sink.
 func (v *live) read(ctx context.Context, s *sight, look func(oldest int) error) error {
 	for oldest := 0; ; {
 		if err := look(oldest); err != nil {
@@ -214,7 +213,7 @@ func (v *live) read(ctx context.Context, s *sight, look func(oldest int) error) 
 	}
 }
 
-// note records that a sink showed an email. The entity's older cells count as seen, too: they were visible earlier, or
+// note records that a sink showed an email. The user's older rows count as seen, too: they were visible earlier, or
 // the program skipped them because they arrived together with this one.
 func (v *live) note(s *sight, now time.Duration, email string) error {
 	n, err := strconv.Atoi(email[:min(10, len(email))])
@@ -229,9 +228,9 @@ func (v *live) note(s *sight, now time.Duration, email string) error {
 
 // latency summarizes the times of a sink after the warm-up.
 func (v *live) latency(s *sight) *latency {
-	var all []float64 // ms
+	var all []float64 // in milliseconds
 	bySecond := map[int][]float64{}
-	begin := slices.Min(v.commits[v.warm:]) // writers commit out of order
+	begin := slices.Min(v.commits[v.warm:]) // not the first one: several writers commit out of order
 	for n := v.warm; n < v.total(); n++ {
 		took := max(s.seen[n]-v.commits[n], 0).Seconds() * 1000
 		all = append(all, took)

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// machine describes the machine, on which the figures depend.
 type machine struct {
 	Cores      int    `json:"cores"`
 	CPU        string `json:"cpu,omitempty"`

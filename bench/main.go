@@ -57,7 +57,6 @@ func execute(args []string) int {
 	return 0
 }
 
-// options are the command's flags.
 type options struct {
 	kinds    []servers.Kind
 	cells    int
@@ -157,7 +156,6 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, nil
 }
 
-// run measures every kind and prints the results.
 func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	show := newScreen(progress)
 	_, program, remove, err := build(ctx, launch.BuildGuided, show)
@@ -202,7 +200,6 @@ func build(
 	return dir, program, remove, nil
 }
 
-// measureKind starts two servers of the kind and measures on them.
 func measureKind(ctx context.Context, o options, kind servers.Kind, program string,
 	show *screen) (m measure, err error) {
 	closing := func(s *servers.Server) { err = errors.Join(err, s.Close()) }

@@ -9,5 +9,5 @@ import (
 // of a millisecond (epoll's), which is longer than the measured times.
 func nap(d time.Duration) {
 	t := syscall.NsecToTimespec(d.Nanoseconds())
-	_ = syscall.Nanosleep(&t, nil) // EINTR: the caller checks the time
+	_ = syscall.Nanosleep(&t, nil) // the error is EINTR; the caller checks the time
 }

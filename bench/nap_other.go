@@ -4,5 +4,4 @@ package main
 
 import "time"
 
-// nap waits for about d.
 func nap(d time.Duration) { time.Sleep(d) }

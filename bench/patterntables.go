@@ -11,7 +11,6 @@ import (
 	"replicator/internal/pause"
 )
 
-// patternTargets configure a row view of all tables that match a pattern.
 const patternTargets = `
 [tables.orders]
 table = "orders_*"
@@ -66,7 +65,6 @@ func (l *lab) patternTables(ctx context.Context) error {
 	return err
 }
 
-// makeTables creates the tables in the source.
 func (l *lab) makeTables(ctx context.Context, database string, n int) error {
 	defer l.show.begin(fmt.Sprintf("making %s tables", thousands(int64(n))))()
 	if err := create(ctx, l.sourceDB, database); err != nil {

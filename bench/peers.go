@@ -21,7 +21,6 @@ import (
 	"replicator/internal/servers"
 )
 
-// peersOptions are the flags of "peers".
 type peersOptions struct {
 	kind     servers.Kind
 	runs     int
@@ -65,15 +64,14 @@ func parsePeers(args []string, out io.Writer) (o peersOptions, err error) {
 	return o, err
 }
 
-// task is the work that each program does.
 type task struct {
 	name  string
 	cells int
-	tx    int // cells in a transaction
+	tx    int // rows in a transaction
 }
 
-// tasks returns two tasks. The first writes about five versions of each entity, ten in a transaction. The second writes
-// about one version of each entity, each in its own transaction.
+// tasks returns two tasks. The first writes about five versions of each user, ten in a transaction. The second writes
+// about one version of each user, each in its own transaction.
 func (o peersOptions) tasks() []task {
 	return []task{{name: "w1", cells: o.cells, tx: 10}, {name: "w2", cells: o.cells / 5, tx: 1}}
 }
@@ -85,8 +83,8 @@ type turn struct {
 	Round     int     `json:"round"`
 	Cells     int     `json:"cells"`
 	Seconds   float64 `json:"seconds"`
-	CPU       float64 `json:"cpu_us"`                // µs a cell, like the next three
-	WarmCPU   float64 `json:"warm_cpu_us,omitempty"` // the program's CPU for the second half of the cells
+	CPU       float64 `json:"cpu_us"`                // µs of CPU time a row, like the next three
+	WarmCPU   float64 `json:"warm_cpu_us,omitempty"` // the program's CPU for the second half of the rows
 	SinkCPU   float64 `json:"sink_cpu_us"`
 	SourceCPU float64 `json:"source_cpu_us"`
 	PeakBytes int64   `json:"peak_bytes"`
@@ -95,7 +93,7 @@ type turn struct {
 	Load      string  `json:"load"` // the machine's load at the end
 }
 
-// peers runs replicator and other programs in turns, on the same server and the same cells. Each program reads from the
+// peers runs replicator and other programs in turns, on the same server and the same rows. Each program reads from the
 // binlog's first byte and writes to an empty Redis.
 func peers(ctx context.Context, o peersOptions, compile compiler, out, progress io.Writer) (err error) {
 	show := newScreen(progress)
@@ -149,7 +147,7 @@ func (r *campaign) run(ctx context.Context, o peersOptions, t task, dir, program
 	all := contenders(o)
 	for round := range o.runs {
 		for i := range all {
-			c := all[(i+round)%len(all)] // so that no program always follows the slowest one
+			c := all[(i+round)%len(all)] // each round begins with another program
 			got, err := l.turn(ctx, c, t, round+1)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
@@ -213,7 +211,7 @@ type contest struct {
 // stuck is how long a program may write nothing before it counts as stuck. A JVM on a busy machine starts slowly.
 const stuck = 2 * time.Minute
 
-// measure runs the program until the sink has every cell. A contender without a count function ends when it is done.
+// measure runs the program until the sink has every row. A contender without a count function ends when it is done.
 func (x *contest) measure(ctx context.Context, c contender, got *turn) error {
 	cmd, err := c.command(ctx, x)
 	if err != nil {
@@ -255,13 +253,12 @@ func (x *contest) measure(ctx context.Context, c contender, got *turn) error {
 	return nil
 }
 
-// halfway is what a program had used when half of the cells were in the sink.
+// halfway is what a program had used when half of the rows were in the sink.
 type halfway struct {
 	cells  int
 	client time.Duration
 }
 
-// follow watches a running program until it has done its task.
 func (x *contest) follow(ctx context.Context, c contender, cmd *exec.Cmd, p *child.Child) (u usage, h halfway,
 	err error) {
 	begin, moved, last := time.Now(), time.Now(), -1

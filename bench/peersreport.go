@@ -8,7 +8,6 @@ import (
 	"slices"
 )
 
-// campaign has all results of "peers".
 type campaign struct {
 	Machine machine `json:"machine"`
 	Kind    string  `json:"kind"`
@@ -32,7 +31,6 @@ func (t turn) String() string {
 		t.Load)
 }
 
-// print writes the medians as Markdown.
 func (r *campaign) print(out io.Writer) {
 	fmt.Fprintf(out, "\n%s\nsource: %s %s; sink: Redis 7; medians\n", &r.Machine, r.Kind, r.Version)
 	fmt.Fprint(out, "\n| task | program, what it writes | turns | cells a second | CPU s per million (warm) | × ours "+
@@ -42,7 +40,6 @@ func (r *campaign) print(out io.Writer) {
 	}
 }
 
-// lines returns one line for each task and program.
 func (r *campaign) lines() (lines []string) {
 	for _, task := range []string{"w1", "w2"} {
 		ours := 0.0
@@ -86,7 +83,6 @@ func (r *campaign) lines() (lines []string) {
 	return lines
 }
 
-// median returns the median of a figure over several turns.
 func median(turns []turn, figure func(turn) float64) float64 {
 	all := make([]float64, 0, len(turns))
 	for _, t := range turns {

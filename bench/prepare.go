@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// sourceDatabase is the source database of the stages that write their cells in advance.
+// sourceDatabase is the source database of the stages that write their rows in advance.
 const sourceDatabase = "jogchat"
 
-// prepare writes the cells, several in each transaction, over two connections.
+// prepare writes the rows, several in each transaction, over two connections.
 func (l *lab) prepare(ctx context.Context) error {
 	if err := create(ctx, l.sourceDB, sourceDatabase, cellDDL); err != nil {
 		return err
@@ -19,7 +19,6 @@ func (l *lab) prepare(ctx context.Context) error {
 	return l.writeCells(ctx, 0, l.cells)
 }
 
-// writeCells writes a range of the cells.
 func (l *lab) writeCells(ctx context.Context, first, end int) error {
 	defer l.show.begin("writing the cells")()
 	return batches(ctx, l.sourceDB, 2, end-first, l.tx, func(ctx context.Context, conn *sql.Conn, from, to int) error {
@@ -27,7 +26,7 @@ func (l *lab) writeCells(ctx context.Context, first, end int) error {
 	})
 }
 
-// insert writes a range of cells in one statement.
+// insert writes a range of the workload's rows in one statement.
 func (w *workload) insert(ctx context.Context, conn *sql.Conn, database string, from, to int) error {
 	args := make([]any, 0, 3*(to-from))
 	bodies := make([]byte, 0, (to-from)*(w.body+64))
@@ -43,7 +42,6 @@ func (w *workload) insert(ctx context.Context, conn *sql.Conn, database string, 
 	return err
 }
 
-// list returns an element n times, separated by commas.
 func list(element string, n int) string {
 	return strings.Repeat(element+", ", n-1) + element
 }

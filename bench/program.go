@@ -38,7 +38,6 @@ codec   = "json"
 
 `
 
-// setUp prepares a run that fills index tables from the cells of a source database.
 func (l *lab) setUp(ctx context.Context, source, start string, tables []table) (*setup, error) {
 	l.runs++
 	s := &setup{
@@ -72,7 +71,7 @@ func configure(dir, source, targets string) error {
 	return launch.Program{Dir: dir}.Configure(fmt.Sprintf(configuration, source, filepath.Join(dir, "state")), targets)
 }
 
-// check compares all tables of a run with the workload's first n cells, and drops the tables. It returns how many rows
+// check compares all tables of a run with the workload's first n rows, and drops the tables. It returns how many rows
 // the tables had.
 func (l *lab) check(ctx context.Context, s *setup, w *workload, n int) (rows int64, err error) {
 	defer l.show.begin("checking every row")()

@@ -8,14 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// result is one line of results.
 type result struct {
 	Stage     string   `json:"stage"`
 	What      string   `json:"what"`
 	Cells     int      `json:"cells"`
 	Seconds   float64  `json:"seconds"`
 	PerSecond float64  `json:"per_second"`
-	ClientCPU float64  `json:"client_cpu_us"` // µs a cell, like the next two
+	ClientCPU float64  `json:"client_cpu_us"` // µs of CPU time a row, like the next two
 	SourceCPU float64  `json:"source_cpu_us"`
 	SinkCPU   float64  `json:"sink_cpu_us"`
 	PeakBytes int64    `json:"peak_bytes,omitempty"`
@@ -32,7 +31,6 @@ type latency struct {
 	Over []second `json:"over_time"` // the quantiles of each second, which show a stall that the overall p99 can hide
 }
 
-// second sums up the commits of one second.
 type second struct {
 	At int `json:"second"`
 	quantiles
@@ -68,7 +66,6 @@ func (l *lab) seconds(stage string) float64 {
 	return 0
 }
 
-// report has all results of a run.
 type report struct {
 	Machine  machine   `json:"machine"`
 	Cells    int       `json:"cells"`
@@ -78,7 +75,6 @@ type report struct {
 	Servers  []measure `json:"servers"`
 }
 
-// measure has the results for one kind of server.
 type measure struct {
 	Kind    string   `json:"kind"`
 	Version string   `json:"version"`
@@ -86,7 +82,6 @@ type measure struct {
 	LeftOut []string `json:"left_out,omitempty"` // stages that this machine can't run, and why
 }
 
-// print writes the tables.
 func (r *report) print(out io.Writer) {
 	fmt.Fprintf(out, "\n%s\n", &r.Machine)
 	for _, m := range r.Servers {
@@ -132,7 +127,6 @@ func (m *measure) print(out io.Writer) {
 	}
 }
 
-// print writes the latency of each second's commits.
 func (d *latency) print(out io.Writer) {
 	lines := [][]string{{"second", "samples", "p50", "p90", "p99", "max"}}
 	for _, s := range d.Over {

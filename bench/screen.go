@@ -7,15 +7,13 @@ import (
 	"time"
 )
 
-// screen shows progress, a line for each step.
 type screen struct {
 	out io.Writer
-	mu  sync.Mutex // held while a line is written
+	mu  sync.Mutex
 }
 
 func newScreen(out io.Writer) *screen { return &screen{out: out} }
 
-// say writes a line.
 func (s *screen) say(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

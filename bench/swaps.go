@@ -110,7 +110,7 @@ func (l *lab) rebuildWhile(ctx context.Context, v *live, dir string, p *program)
 	return ends, <-failed
 }
 
-// longest summarizes the longest waits in one sink. Each rebuild has one value: the longest wait of the cells that were
+// longest summarizes the longest waits in one sink. Each rebuild has one value: the longest wait of the rows that were
 // committed since the previous rebuild ended.
 func (v *live) longest(s *sight, ends []time.Duration) *latency {
 	all := make([]float64, len(ends))

@@ -27,23 +27,20 @@ type table string
 // usersEmail is the table in runs with one view. It has the same name as in the jogchat example.
 const usersEmail table = "index_users_email"
 
-// ddl returns the statement that creates the table, as in the jogchat example.
 func (t table) ddl() string {
 	return fmt.Sprintf("CREATE TABLE %s (email VARCHAR(254) NOT NULL, row_key BINARY(16) NOT NULL UNIQUE, "+
 		"PRIMARY KEY (email, row_key)) ENGINE=InnoDB", t)
 }
 
-// view returns the view's configuration. from names the cells of one column, or of all columns.
+// view returns the view's configuration. from is the setting `from`, such as "cell.users".
 func (t table) view(from, sink string) string {
 	return fmt.Sprintf("\n[views.%s]\nfrom = %q\nsink = %q\nkind = \"index\"\nfields = [\"email\"]\n", t, from, sink)
 }
 
-// tableSink returns the configuration of the index tables' sink.
 func tableSink(s *servers.Server, database string) string {
 	return fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n", s.DSN(database))
 }
 
-// create creates a database with these tables.
 func create(ctx context.Context, db *sql.DB, name string, ddl ...string) error {
 	for i, q := range append([]string{"CREATE DATABASE " + name + " CHARACTER SET utf8mb4"}, ddl...) {
 		if i > 0 {
@@ -56,7 +53,7 @@ func create(ctx context.Context, db *sql.DB, name string, ddl ...string) error {
 	return nil
 }
 
-// verify compares every row of the table with the workload's first n cells, and returns how many rows there are.
+// verify compares every row of the table with the workload's first n rows, and returns how many rows there are.
 func (t table) verify(ctx context.Context, db *sql.DB, database string, w *workload, n int) (rows int64, err error) {
 	newest := w.newest(n)
 	entities := make(map[[16]byte]int, len(newest))
