@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// alterTable alters a watched table several times while the writers write. It adds, removes and moves columns. Columns
-// that views need keep their names and types. The sources' binlogs don't contain column names, and the program can't
-// parse one of the statements, so the program must re-read the columns from the server.
+// alterTable adds, removes and moves columns of a watched table while the writers write. Columns that views need keep
+// their names and types. The program must re-read the columns from the server, because the binlog doesn't contain their
+// names, and the program can't parse one of the statements.
 func alterTable(ctx context.Context, w *world, f Fault) (heal, error) {
 	t := w.plan.hurtTable(f)
 	r := rand.New(rand.NewPCG(f.Arg, 2))

@@ -11,8 +11,8 @@
 //
 // A seed determines a plan (plan.go): tables with several shapes and keys, views of them in every sink, a
 // configuration, and a list of faults (faults.go). Writers change the tables at random. Meanwhile, the harness injects
-// the faults one after another, or two at once. A reader (reader.go) polls entities that always exist. Their contents
-// must never go back or vanish, and an index must agree with the rows it leads to in every snapshot.
+// the faults one after another, or two at once. A reader (reader.go) polls rows that always exist. Their contents must
+// never go back or vanish, and an index must agree with the rows it leads to in every snapshot.
 //
 // If the source has two shards, keys move between them in half of the runs (moves.go). In two thirds of the runs, views
 // of plain rows also show rows joined from another table and from the same table (joined.go). Faults then affect the
@@ -22,7 +22,7 @@
 //
 // # What is compared
 //
-// The model shares no code with the program. It reads the source's tables and takes the newest row of each cell. From
+// The model shares no code with the program. It reads the source's tables and takes the newest row of each key. From
 // these rows it computes each view's content as text, and its number of dead letters. The harness reads the sinks with
 // plain queries. A killed server may or may not have committed an open transaction. This does not matter, because the
 // model only uses the rows that the source's tables have at the end.

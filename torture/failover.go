@@ -37,7 +37,6 @@ const (
 	lossyFailover = "source failover short"
 )
 
-// needsReplica reports whether one of the plan's faults needs a replica of the source.
 func (p Plan) needsReplica() bool {
 	for _, f := range p.Faults {
 		if slices.Contains([]string{failover, lossyFailover, onReplica, fromReplica}, f.Name) {
@@ -137,9 +136,8 @@ func (w *world) failBack(ctx context.Context, empty bool) error {
 		if err := forgetLog(ctx, first); err != nil {
 			return err
 		}
-		// The promoted replica's binlog contains events that this server wrote as the source. A replica skips events
-		// with its own server id, so the server needs an id that it never had. The ids of earlier runs count, too: a
-		// server keeps such an id until it restarts.
+		// A replica skips events with its own server id, and the promoted replica's binlog contains events that this
+		// server wrote as the source. So the server needs an id that it never had, not even in earlier runs.
 		w.servers.lives++
 		if err := tell(ctx, first, fmt.Sprint("SET GLOBAL server_id = ", w.servers.lives<<20+first.Port)); err != nil {
 			return err
@@ -171,7 +169,7 @@ func replicate(ctx context.Context, to, from *servers.Server) error {
 		return tell(ctx, to, "SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_binlog_pos",
 			fmt.Sprintf("CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = %d, MASTER_USER = 'root', "+
 				"MASTER_CONNECT_RETRY = 1, MASTER_USE_GTID = slave_pos, "+
-				"MASTER_SSL = 0, MASTER_SSL_VERIFY_SERVER_CERT = 0", from.Port), "START SLAVE") // 11.8 defaults to TLS
+				"MASTER_SSL = 0, MASTER_SSL_VERIFY_SERVER_CERT = 0", from.Port), "START SLAVE") // MariaDB 11.8 defaults to TLS
 	}
 	return tell(ctx, to, fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = %d, "+
 		"SOURCE_USER = 'root', SOURCE_CONNECT_RETRY = 1, SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1", from.Port),
@@ -240,7 +238,6 @@ func whyLate(ctx context.Context, s *servers.Server) string {
 // up.
 const answerTime = 40 * time.Second
 
-// ask queries a server for one value.
 func ask(ctx context.Context, s *servers.Server, query string, into any, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

@@ -37,7 +37,6 @@ var errSkipped = errors.New("the fault can't be injected now")
 // healed returns the results of begin for a fault that has already ended: no heal function, and the error.
 func healed(err error) (heal, error) { return nil, err }
 
-// faults returns all faults by name.
 func faults() map[string]fault {
 	all := map[string]fault{}
 	for _, some := range []map[string]fault{programFaults(), serverFaults(), linkFaults(), sourceFaults(),
@@ -69,7 +68,7 @@ func faultNames(p Plan, c Choices) []string {
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 { // none of the chosen faults fits the plan
+	if len(names) == 0 {
 		names = append(names, "kill")
 	}
 	return names

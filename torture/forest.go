@@ -10,10 +10,9 @@ import (
 	"replicator/internal/servers"
 )
 
-// In some plans, the source has a forest: a table "tree", whose rows refer to rows of the same table, and a table
-// "leaf", whose rows refer to rows of "tree". Foreign keys enforce this in the source and in the sink's tables, which
-// exist before the program starts. So every committed row has its parent, and no dead letter may remain. The view of
-// "leaf" comes first in the configuration, so the program can't rely on the configuration's order.
+// In some plans, the source has a forest: rows of the table "tree" refer to rows of the same table, and rows of "leaf"
+// refer to rows of "tree". Foreign keys enforce this in the source and in the sink's tables. The view of "leaf" comes
+// first in the configuration, so the program must find out itself that it has to write "tree" first.
 
 var forest = []Table{
 	{Name: "leaf", Shape: rows, Key: intKey, Keys: 40, Refers: "tree"},
@@ -95,9 +94,8 @@ func (w *workload) prepareForest(ctx context.Context, r *rand.Rand) error {
 	return nil
 }
 
-// changeForest makes one change in the forest. It deletes a row of "tree" and the leaves that refer to it, or deletes a
-// leaf, or writes a row, with or without a parent. If the parent is missing, it writes the parent first. A row that
-// always exists never refers to a row that may be deleted.
+// changeForest deletes a row of "tree" with the leaves that refer to it, or deletes a leaf, or writes a row. It writes
+// a missing parent first. A row that always exists never refers to a row that may be deleted.
 func (w *workload) changeForest(ctx context.Context, tx execer, r *rand.Rand) error {
 	t := pick(r, forest...)
 	n, above := r.IntN(t.Keys), -1
@@ -131,7 +129,7 @@ func (w *workload) growIfMissing(ctx context.Context, tx execer, r *rand.Rand, n
 	return w.putInForest(ctx, tx, forest[1], r, n, -1)
 }
 
-// putInForest writes the nth row of t. The parameter above is the number of the row's parent, which is a row of "tree".
+// putInForest writes the nth row of t, which is "tree" or "leaf". above is the number of its parent, a row of "tree".
 // If above is negative, the row has no parent.
 func (w *workload) putInForest(ctx context.Context, tx execer, t Table, r *rand.Rand, n, above int) error {
 	var up any

@@ -50,7 +50,6 @@ func (w *world) heldMySQL(ctx context.Context, v View, t Table) (lab.Held, error
 	return all, nil
 }
 
-// heldIn reads a view's table from one database.
 func (v View) heldIn(ctx context.Context, db *sql.DB, t Table) (lab.Held, error) {
 	key := t.Key.columns()
 	columns := append(slices.Clone(key), "email")
@@ -92,7 +91,6 @@ func (v View) heldIn(ctx context.Context, db *sql.DB, t Table) (lab.Held, error)
 	return held, got.Err()
 }
 
-// heldRedis reads a view's keys from Redis.
 func (w *world) heldRedis(ctx context.Context, v View) (lab.Held, error) {
 	begins := w.at.prefix + v.Name
 	held := lab.Held{}
@@ -144,7 +142,6 @@ func readKey(ctx context.Context, r *goredis.Client, v View, key, name string, h
 	return err
 }
 
-// heldElastic reads all documents of a view's index.
 func (w *world) heldElastic(ctx context.Context, v View) (lab.Held, error) {
 	index := v.index(w.at.prefix)
 	if _, err := w.request(ctx, http.MethodPost, "/"+index+"/_refresh", ""); err != nil {
@@ -184,12 +181,10 @@ func shownFields(source map[string]any) fields {
 	return all
 }
 
-// request sends a request to Elasticsearch.
 func (w *world) request(ctx context.Context, method, path, body string) ([]byte, error) {
 	return request(ctx, method, w.servers.elastic+path, body)
 }
 
-// request sends a JSON request to a server.
 func request(ctx context.Context, method, address, body string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {

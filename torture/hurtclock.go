@@ -16,11 +16,10 @@ import (
 	"replicator/internal/pause"
 )
 
-// A process's clock can't be changed without changing the machine's clock. The program is static, so no library can be
-// replaced, either. So `go build -overlay` builds the program with its own time.Now, which adds an offset from a file.
-// Only the wall clock jumps, as it does when a machine's time is set. Timers and deadlines use the monotonic clock.
+// A process's clock can't be changed without changing the machine's clock. So `go build -overlay` builds the program
+// with its own time.Now, which adds an offset from a file. Only the wall clock jumps, as it does when a machine's time
+// is set, because timers and deadlines use the monotonic clock.
 
-// clockFaults make clocks jump.
 func clockFaults() map[string]fault {
 	return map[string]fault{
 		"clock": {about: "the wall clock of the program's machine jumps, and sometimes jumps back later", skewed: true,
@@ -132,10 +131,8 @@ func writeOverlay(dir string, texts map[string]string) (string, error) {
 	return file, os.WriteFile(file, list, 0o600)
 }
 
-// clockFile returns the path of the clock offset file in a run's directory.
 func clockFile(dir string) string { return filepath.Join(dir, "clock") }
 
-// skewedBy returns an environment that makes programs read this clock offset file.
 func skewedBy(file string) []string { return append(os.Environ(), clockVariable+"="+file) }
 
 // setClock sets the clocks of all programs of the run. If the main program runs, it waits until the program confirms

@@ -33,24 +33,24 @@ func (p Plan) goneViews() (views []View) {
 	return views
 }
 
-// gone is an entity that only the fault comeAndGo changes. It has the versions w < x < v.
+// gone is a row that only the fault comeAndGo changes. It has the versions w < x < v.
 type gone struct {
 	late
 	views   []View
-	deletes *tap   // holds the delete of the highest version
-	inserts *tap   // holds the insert of the middle version
-	after   late   // a second entity; its row is inserted right after the first entity's middle version
+	deletes *tap   // holds the binlog at the delete of the highest version
+	inserts *tap   // holds the binlog at the insert of the middle version
+	after   late   // a second row; it is inserted right after the first row's middle version
 	filler  string // a table with a large row, which separates the last delete from the inserts in the binlog
 }
 
-// comeAndGo creates a history of one entity with the versions w < x < v. Writers wait until it returns. Taps
-// (see link.go) hold the binlog at three points.
+// comeAndGo creates a history of one row with the versions w < x < v. Writers wait until it returns. Taps on the link
+// to the source hold the binlog at three points.
 //
 //	in the source    the program
 //	put w, put v     shows v
 //	delete v         the binlog is held before this
 //	put x
-//	delete all       re-reads the cell because v was deleted, finds nothing, and shows nothing; the binlog is held
+//	delete all       re-reads the row because v was deleted, finds nothing, and shows nothing; the binlog is held
 //	                 before the put of x
 //	                 reads the put of x, and must ignore it; the binlog is held before the last delete
 func comeAndGo(ctx context.Context, w *world, f Fault) (heal, error) {
@@ -74,7 +74,7 @@ func comeAndGo(ctx context.Context, w *world, f Fault) (heal, error) {
 	return nil, nil
 }
 
-// show writes the versions w and v of comeAndGo's history, and waits until all views show v.
+// show is a step of comeAndGo. It writes the versions w and v, and waits until all views show v.
 func (g *gone) show(ctx context.Context) error {
 	g.filler = g.w.load.parts[0] + ".filler"
 	if _, err := g.w.load.db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS "+g.filler+" (b LONGBLOB)"); err != nil {
@@ -88,8 +88,8 @@ func (g *gone) show(ctx context.Context) error {
 	return g.shows(ctx, g.n, fmt.Sprint(g.last))
 }
 
-// hold writes the rest of comeAndGo's history before the program reads any of it. In the binlog, a large row separates
-// the insert and the last delete, so the link receives them in different chunks.
+// hold is a step of comeAndGo. It writes the rest of the history before the program reads any of it. In the binlog, a
+// large row separates the insert and the last delete, so the link receives them in different chunks.
 func (g *gone) hold(ctx context.Context) error {
 	source := g.w.links["source"]
 	g.deletes = source.put(&tap{text: g.body(g.last), free: make(chan struct{})})
@@ -115,19 +115,22 @@ func (g *gone) hold(ctx context.Context) error {
 	return err
 }
 
-// lookAgain lets the program read the delete of version v, and waits until the views don't show the entity.
+// lookAgain is a step of comeAndGo. It lets the program read the delete of version v, and waits until the views don't
+// show the row.
 func (g *gone) lookAgain(ctx context.Context) error {
 	g.w.links["source"].release(g.deletes)
 	return g.shows(ctx, g.n, "")
 }
 
-// readInsert lets the program read the insert of version x, and records an error for each view that then shows x.
+// readInsert is a step of comeAndGo. It lets the program read the held insert of the deleted version x, and records an
+// error for each view that then shows x.
 func (g *gone) readInsert(ctx context.Context) error {
 	g.w.links["source"].release(g.inserts)
 	if err := g.shows(ctx, g.after.n, fmt.Sprint(g.last)); err != nil {
 		return err
 	}
-	// The program may apply x a little after the row of g.after, although x comes first in the binlog.
+	// The program may apply the insert a little after the row of g.after, although the insert comes first in the
+	// binlog.
 	if err := pause.For(ctx, 100*time.Millisecond); err != nil {
 		return err
 	}
@@ -140,7 +143,7 @@ func (g *gone) readInsert(ctx context.Context) error {
 	return nil
 }
 
-// shows waits until all views show n for an entity. If n is "", it waits until the views don't show the entity.
+// shows waits until all views show n for a key. If n is "", it waits until the views don't show the key.
 func (g *gone) shows(ctx context.Context, entity int, n string) error {
 	return until(ctx, fmt.Sprintf("all views show n = %q", n), func() bool {
 		return !slices.ContainsFunc(g.views, func(v View) bool {

@@ -17,10 +17,10 @@ import (
 
 const heldPut = "held put"
 
-// late0 is how far an entity's first version is below its highest one.
+// late0 is how far a row's first version is below its highest one.
 const late0 = 40
 
-// lateFaults create a history of one entity that almost never happens by chance.
+// lateFaults make one row's changes arrive in an order that almost never happens by chance.
 func lateFaults() map[string]fault {
 	return map[string]fault{
 		heldPut: {about: "a program applies a deleted version's insert last, after a reset to a lower version",
@@ -38,27 +38,28 @@ func (p Plan) lateView() *View {
 	return &p.Views[i]
 }
 
-// late is an entity that no writer changes, and the additional programs that only maintain its view in Redis.
+// late is a row that no writer changes, and the additional programs that only maintain the row's view in Redis.
 type late struct {
 	w        *world
 	t        Table
-	n        int            // the entity's number, from which the key is made
-	key      []byte         // the entity's key, as requests to Redis contain it
-	last     int64          // the highest version that the entity will have
-	plan     Plan           // the plan of the additional programs
-	dir      string         // the directory of the additional programs
+	n        int    // the number from which the row's key is made
+	key      []byte // the row's key, as requests to Redis contain it
+	last     int64  // the highest version that the row will have
+	plan     Plan   // the plan of the additional programs
+	dir      string
 	links    [2]*link       // the second program's links to the source and to Redis
-	fresh    launch.Program // the new program, which fills the view later
+	fresh    launch.Program // the third program, which fills the view later
 	programs []*launch.Process
 
 	reads  int64 // how many connections of the main program read the binlog
-	others int64 // how many other sinks of the main program contain the entity
+	others int64 // how many other sinks of the main program contain the row
 	sawW   *tap  // counts how often the main program received version w
 }
 
-// putLate creates a history of one entity with the versions w < x < v. Links hold requests, answers and binlogs.
+// putLate creates a history of one row with the versions w < x < v, in which the three programs' links hold requests,
+// answers and binlogs. put and delete are changes of the row in the source, and writes of the row to Redis.
 //
-//	in the source   the main program                the second program         the new program
+//	in the source   the main program                the second program         the third program
 //	put w           its put of w is held            its put of w is held
 //	put v           its put of v waits for w's      its put of v waits for w's
 //	delete v        continues; re-reads and finds   its binlog is held
@@ -146,7 +147,7 @@ func (l *late) start(ctx context.Context, p launch.Program) (*launch.Process, er
 	return running, err
 }
 
-// startBeside starts the second program, and waits until it follows the source.
+// startBeside is a step of putLate. It starts the second program, and waits until that program follows the source.
 func (l *late) startBeside(ctx context.Context) error {
 	p, err := l.program("beside", l.links[0].address(), l.links[1].address())
 	if err != nil {
@@ -157,7 +158,8 @@ func (l *late) startBeside(ctx context.Context) error {
 		return err
 	}
 	named := l.links[1].put(&tap{toServer: true, text: l.key})
-	// The second program skips rows before the sink's mark. So write rows until it sends one to Redis.
+	// The second program skips changes that the sink says are already written. So write rows until it sends one to
+	// Redis.
 	for version := l.last - late0; version < l.last-2; version++ {
 		if err := l.put(ctx, version); err != nil {
 			return err
@@ -174,7 +176,7 @@ func (l *late) startBeside(ctx context.Context) error {
 	return fmt.Errorf("the second program does not follow the source: %s", launch.LastLines(beside.Log(), 3))
 }
 
-// holdW writes version w, and makes the links hold both programs' writes of w to Redis.
+// holdW is a step of putLate. It writes version w, and makes the links hold both programs' writes of w to Redis.
 func (l *late) holdW(ctx context.Context) error {
 	its := l.links[1].put(&tap{toServer: true, text: l.key, free: make(chan struct{})})
 	own := l.w.links["cache"].put(&tap{toServer: true, text: l.key, free: make(chan struct{})})
@@ -185,8 +187,8 @@ func (l *late) holdW(ctx context.Context) error {
 	return errors.Join(its.passes(ctx, 1), own.passes(ctx, 1), l.sawW.passes(ctx, l.reads))
 }
 
-// readV writes version v, and waits until both programs have received it. From then on, a tap holds the second
-// program's binlog at the next event of v.
+// readV is a step of putLate. It writes version v, and waits until both programs have received it. From then on, the
+// second program's binlog is held at the next event of v.
 func (l *late) readV(ctx context.Context) error {
 	v := l.body(l.last)
 	its, own := l.links[0].put(&tap{text: v}), l.w.links["source"].put(&tap{text: v})
@@ -198,8 +200,8 @@ func (l *late) readV(ctx context.Context) error {
 	return err
 }
 
-// deleteV deletes version v, and waits until the main program has read the delete. For its sinks other than Redis, the
-// main program re-reads the entity at once and finds version w.
+// deleteV is a step of putLate. It deletes version v, and waits until the main program has read the delete. For its
+// sinks other than Redis, that program re-reads the row at once and finds version w.
 func (l *late) deleteV(ctx context.Context) error {
 	own := l.w.links["source"].put(&tap{text: l.body(l.last)})
 	if err := l.remove(ctx); err != nil {
@@ -208,10 +210,10 @@ func (l *late) deleteV(ctx context.Context) error {
 	if err := errors.Join(own.passes(ctx, l.reads), l.sawW.passes(ctx, l.reads+l.others)); err != nil {
 		return err
 	}
-	return pause.For(ctx, 30*time.Millisecond) // until the program has handled the delete that the link passed
+	return pause.For(ctx, 30*time.Millisecond) // gives the program time to handle the delete that the link passed
 }
 
-// look releases the main program's writes to Redis, so that the program re-reads the entity for its Redis view. look
+// look is a step of putLate. It releases the main program's writes to Redis, so that the program re-reads the row, and
 // then holds the source's answer to this re-read.
 func (l *late) look(ctx context.Context) error {
 	found := l.w.links["source"].put(&tap{text: l.body(l.last - 2), free: make(chan struct{})})
@@ -219,7 +221,7 @@ func (l *late) look(ctx context.Context) error {
 	return found.passes(ctx, 1)
 }
 
-// fill writes version x, and runs a new program until its fill has written x to the view.
+// fill is a step of putLate. It writes version x, and runs a third program until its fill has written x to the view.
 func (l *late) fill(ctx context.Context) error {
 	if err := l.put(ctx, l.last-1); err != nil {
 		return err
@@ -245,13 +247,14 @@ func (l *late) fill(ctx context.Context) error {
 	return until(ctx, "the fresh program ends", p.Ended)
 }
 
-// yield releases the answer to the main program's re-read, so that the main program writes version w.
+// yield is a step of putLate. It releases the answer to the main program's re-read, so that the program writes version
+// w.
 func (l *late) yield(ctx context.Context) error {
 	return written(ctx, l.w.links["cache"], l.key, l.w.links["source"])
 }
 
-// arrive releases the second program's write of version v to Redis, and waits until the link has passed it. The binlog
-// of that program stays held.
+// arrive is a step of putLate. It releases the second program's write of version v to Redis, and waits until the link
+// has passed it. The binlog of that program stays held.
 func (l *late) arrive(ctx context.Context) error {
 	return written(ctx, l.links[1], l.key, l.links[1])
 }
@@ -274,7 +277,6 @@ func (l *late) body(version int64) []byte {
 		groups[version%int64(len(groups))]))
 }
 
-// put writes a version of the entity.
 func (l *late) put(ctx context.Context, version int64) error {
 	columns, args := slices.Clone(l.t.Key.columns()), l.t.Key.values(l.n)
 	if l.t.Shape == cells {
@@ -286,7 +288,7 @@ func (l *late) put(ctx context.Context, version int64) error {
 	return err
 }
 
-// remove deletes the entity's highest version.
+// remove deletes the row's highest version.
 func (l *late) remove(ctx context.Context) error {
 	_, err := l.w.load.db.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s = ? AND version = ?",
 		l.w.load.home(l.t, l.n), strings.Join(l.t.Key.columns(), " = ? AND ")), append(l.t.Key.values(l.n), l.last)...)

@@ -90,7 +90,8 @@ func freeze(p *process) (heal, error) {
 	return func(context.Context) error { return frozen.Signal(syscall.SIGCONT) }, frozen.Signal(syscall.SIGSTOP)
 }
 
-// oneMore starts an additional member, which takes over a share of the partitions. Healing makes that member leave.
+// oneMore starts an additional member, which takes over a share of the partitions. The end of the fault makes that
+// member leave.
 func oneMore(ctx context.Context, w *world, _ Fault) (heal, error) {
 	m, err := w.newMember()
 	if err != nil {
@@ -103,8 +104,8 @@ func oneMore(ctx context.Context, w *world, _ Fault) (heal, error) {
 	return func(context.Context) error { m.end(syscall.SIGTERM); return nil }, pause.For(ctx, time.Second)
 }
 
-// setMembersBack copies the members' states. Healing restores the copies, so all members start again at older
-// checkpoints.
+// setMembersBack copies the members' states. The end of the fault restores the copies, so all members start again at
+// older checkpoints.
 func setMembersBack(ctx context.Context, w *world, _ Fault) (heal, error) {
 	w.endMembers()
 	kept, err := w.keepStates()
@@ -123,8 +124,8 @@ func setMembersBack(ctx context.Context, w *world, _ Fault) (heal, error) {
 	}, w.startMembers(ctx)
 }
 
-// beginAnew waits until the topic is compacted, deletes the members' states and empties the sinks, marks included. The
-// members then refill the views from the topic.
+// beginAnew waits until the topic is compacted, deletes the members' states and empties the sinks, with the progress
+// that they keep. The members then refill the views from the topic.
 func beginAnew(ctx context.Context, w *world, f Fault) (heal, error) {
 	if err := w.compacted(ctx, rand.New(rand.NewPCG(f.Arg, 3))); err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ func beginAnew(ctx context.Context, w *world, f Fault) (heal, error) {
 	if w.plan.Store == "mysql" { // the members' states are in MySQL
 		for _, table := range []string{"members_checkpoints", "members_dead_letters"} {
 			if _, err := w.sourceDBs[0].ExecContext(ctx, "DROP TABLE IF EXISTS "+table); err != nil {
-				w.say("%v", err) // the server is down: checkpoints stay, but the sinks' marks go, so on_lost applies
+				w.say("%v", err) // the server may be down; its checkpoints then stay
 			}
 		}
 	}
@@ -174,7 +175,6 @@ func (w *world) startMembers(ctx context.Context) error {
 	return nil
 }
 
-// brokerFaults disturb Kafka.
 func brokerFaults() map[string]fault {
 	one := func(w *world, f Fault) *servers.Server { return w.servers.brokers[int(f.Arg)%len(w.servers.brokers)] }
 	return map[string]fault{

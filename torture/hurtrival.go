@@ -22,8 +22,8 @@ const (
 // takeBack is how long the program may take to resume its views after a second program had taken them over and ended.
 const takeBack = 130 * time.Second
 
-// rivalFaults let a second program write the views. That program reads a replica of the source, so its log positions
-// have a different epoch.
+// rivalFaults let a second program write the views. That program reads a replica of the source, whose log positions
+// can't be compared with those of the source.
 func rivalFaults() map[string]fault {
 	return map[string]fault{
 		onReplica: {about: "a second program with its own state follows a replica of the source for a while",
@@ -34,8 +34,8 @@ func rivalFaults() map[string]fault {
 }
 
 // followReplica lets a second program take the views over. Until the first program notices, each program may overwrite
-// newer rows of the other, so the reader stops checking. The first program resumes the views after a restart. Without a
-// restart, it resumes them once the source has a change that the second program missed.
+// newer rows of the other, so the reader stops checking. The first program resumes the views after a restart, or once
+// the source has a change that the second program missed.
 func followReplica(ctx context.Context, w *world, f Fault) (heal, error) {
 	if !w.canFailOver(ctx) {
 		return nil, errSkipped
@@ -145,7 +145,7 @@ func statesAt(ctx context.Context, listen string) []viewState {
 }
 
 // repairFromReplica asks a program that reads a replica to repair a paused view that lacks some changes. The repair
-// must not write with the replica's epoch: the view would then ignore all later changes of the same cells.
+// must not write the replica's log positions: the view would then ignore all later changes of the same rows.
 func repairFromReplica(ctx context.Context, w *world, f Fault) (heal, error) {
 	if !w.canFailOver(ctx) {
 		return nil, errSkipped

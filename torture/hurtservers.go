@@ -11,7 +11,6 @@ import (
 	"replicator/internal/servers"
 )
 
-// serverFaults disturb servers.
 func serverFaults() map[string]fault {
 	all := map[string]fault{}
 	for _, name := range []string{"source", "main", "cache", "search"} {
@@ -43,7 +42,7 @@ func serverFaults() map[string]fault {
 	return all
 }
 
-// setBack copies a server's data. Healing restores the copy.
+// setBack copies a server's data. The end of the fault restores the copy.
 func setBack(ctx context.Context, w *world, s *servers.Server) (heal, error) {
 	if err := s.Kill(); err != nil {
 		return nil, err
@@ -69,7 +68,6 @@ func setBack(ctx context.Context, w *world, s *servers.Server) (heal, error) {
 	}, s.Restart(ctx)
 }
 
-// linkFaults disturb links.
 func linkFaults() map[string]fault {
 	all := map[string]fault{}
 	for _, name := range []string{"source", "main", "cache", "search"} {

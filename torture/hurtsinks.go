@@ -18,7 +18,6 @@ import (
 	"replicator/internal/servers"
 )
 
-// sinkFaults disturb the sinks' data while the sinks' servers run.
 func sinkFaults() map[string]fault {
 	into := func(sink string) func(Plan) bool {
 		return func(p Plan) bool { return slices.Contains(p.sinks(), sink) }
@@ -57,8 +56,8 @@ func sinkFaults() map[string]fault {
 
 const swapAnswer = "swap cut"
 
-// cutSwap rebuilds a view. A trap drops the statement that swaps the new tables in, or the answer to it. Before the
-// swap, the program tests whether it can rename a table and rename it back. The trap lets these statements pass.
+// cutSwap rebuilds a view. A trap drops the RENAME TABLE that swaps the new tables in, or the answer to it. The trap
+// lets the renames pass with which the program first tests whether it can rename a table.
 func cutSwap(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.views("main")
 	t := &trap{answer: f.Arg%2 == 0, sprung: make(chan struct{}), of: func(request []byte) bool {
@@ -79,8 +78,8 @@ func cutSwap(ctx context.Context, w *world, f Fault) (heal, error) {
 	}
 }
 
-// cacheFailover starts a replica of Redis and detaches it. Healing replaces Redis with the detached server, which lacks
-// the writes since it was detached.
+// cacheFailover starts a replica of Redis and detaches it. The end of the fault replaces Redis with the detached
+// server, which lacks the writes since it was detached.
 func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
 	asked, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -124,8 +123,8 @@ func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
 	}, nil
 }
 
-// restored copies all tables of one of the sink's databases, as of one moment. Healing swaps the copy in with a rename,
-// as an operator would after loading a dump. Connections stay open.
+// restored copies all tables of one of the sink's databases, as of one moment. The end of the fault swaps the copy in
+// with a rename, as an operator would after loading a dump. Connections stay open.
 func restored(ctx context.Context, w *world, f Fault) (heal, error) {
 	shard := int(f.Arg) % len(w.sinkDBs)
 	name := w.sinkName(shard)
@@ -209,7 +208,6 @@ func (w *world) dump(ctx context.Context, shard int, into string) ([]string, err
 	return tables, nil
 }
 
-// tables returns the names of a shard's tables.
 func (w *world) tables(ctx context.Context, shard int) ([]string, error) {
 	rows, err := w.sinkDBs[shard].QueryContext(ctx, "SHOW TABLES")
 	if err != nil {
@@ -227,7 +225,7 @@ func (w *world) tables(ctx context.Context, shard int) ([]string, error) {
 	return all, rows.Err()
 }
 
-// locked locks all rows of a target table. Healing unlocks them.
+// locked locks all rows of a target table. The end of the fault unlocks the rows.
 func locked(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.views("main")
 	tx, err := w.sinkDBs[0].BeginTx(context.WithoutCancel(ctx), nil)
@@ -244,7 +242,7 @@ func locked(ctx context.Context, w *world, f Fault) (heal, error) {
 }
 
 // deadlocks runs two sessions that write rows of the target tables, several in each transaction and in random order.
-// Healing ends the sessions.
+// The end of the fault ends the sessions.
 func deadlocks(ctx context.Context, w *world, f Fault) (heal, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var sessions sync.WaitGroup
@@ -311,7 +309,7 @@ func (w *world) lacksCopies(ctx context.Context, index string) (heal, error) {
 		w.say("copies: %v", err)
 		return nil, errSkipped
 	}
-	// Healing needs two requests, in this order: OpenSearch refuses both settings in one request.
+	// Ending the fault needs two requests, in this order: OpenSearch refuses both settings in one request.
 	return func(ctx context.Context) error {
 		return w.insist(ctx, func() error {
 			if err := set(ctx, "write.wait_for_active_shards", "null"); err != nil {
@@ -322,7 +320,6 @@ func (w *world) lacksCopies(ctx context.Context, index string) (heal, error) {
 	}, nil
 }
 
-// blocked makes an index read-only.
 func (w *world) blocked(ctx context.Context, index string) (heal, error) {
 	set := func(ctx context.Context, value string) error {
 		_, err := w.request(ctx, http.MethodPut, "/"+index+"/_settings", `{"index.blocks.read_only_allow_delete": `+value+`}`)

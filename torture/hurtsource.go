@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// sourceFaults change the source: its binlog file, its tables, and the size of a transaction.
 func sourceFaults() map[string]fault {
 	statement := func(about, text string) fault {
 		return fault{about: about, begin: func(ctx context.Context, w *world, f Fault) (heal, error) {

@@ -11,7 +11,6 @@ import (
 	"syscall"
 )
 
-// stateFaults disturb the state directory.
 func stateFaults() map[string]fault {
 	return map[string]fault{
 		"lose state": {about: "the state directory is gone after a crash", fits: withFile,
@@ -53,7 +52,7 @@ func (w *world) clearState() error {
 	return nil
 }
 
-// stateAway moves the state directory away, as if a network file system were gone. Healing moves it back.
+// stateAway moves the state directory away, as if a network file system were gone. The end of the fault moves it back.
 func (w *world) stateAway() (heal, error) {
 	away := w.stateDir() + ".away"
 	if err := os.Rename(w.stateDir(), away); err != nil {
@@ -71,8 +70,8 @@ func (w *world) stateAway() (heal, error) {
 	}, nil
 }
 
-// stateBlocked replaces the state directory by a file and starts the program, which may end at once. Healing restores
-// the directory and restarts the program.
+// stateBlocked replaces the state directory by a file and starts the program, which may end at once. The end of the
+// fault restores the directory and restarts the program.
 func (w *world) stateBlocked(ctx context.Context) (heal, error) {
 	w.end(syscall.SIGKILL)
 	away := w.stateDir() + ".blocked"
@@ -94,7 +93,6 @@ func (w *world) stateBlocked(ctx context.Context) (heal, error) {
 	}, w.start(ctx)
 }
 
-// needsDisk reports whether a fault of the plan needs the state directory to be its own file system.
 func (p Plan) needsDisk() bool {
 	for _, f := range p.Faults {
 		if f.Name == stateFull || f.Name == stateReadOnly {
@@ -139,8 +137,8 @@ func (w *world) fillState() (heal, error) {
 }
 
 // stateReadOnly remounts the state directory read-only. A remount fails while the program has files open, so
-// stateReadOnly kills the program before the remount and starts it afterwards. Healing makes the directory writable in
-// the same way.
+// stateReadOnly kills the program before the remount and starts it afterwards. The end of the fault makes the directory
+// writable in the same way.
 func (w *world) stateReadOnly(ctx context.Context) (heal, error) {
 	w.end(syscall.SIGKILL)
 	if err := remount(w.stateDir(), readOnly); err != nil {
@@ -155,7 +153,7 @@ func (w *world) stateReadOnly(ctx context.Context) (heal, error) {
 	}, w.start(ctx)
 }
 
-// oldState copies the state directory. Healing restores the copy.
+// oldState copies the state directory. The end of the fault restores the copy.
 func oldState(ctx context.Context, w *world, f Fault) (heal, error) {
 	w.end(syscall.SIGKILL)
 	kept := filepath.Join(w.program.Dir, fmt.Sprintf("kept%d", f.Arg))

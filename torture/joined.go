@@ -55,7 +55,6 @@ func (v View) joined(t Table) []string {
 	return []string{"label", "up"}
 }
 
-// joinToml returns the configuration sections for the view's joins.
 func (v View) joinToml(t Table) string {
 	b := &strings.Builder{}
 	for _, name := range v.joined(t) {
@@ -90,7 +89,6 @@ func (w *workload) prepareGroups(ctx context.Context, r *rand.Rand) error {
 	return nil
 }
 
-// changeGroup writes or deletes one row of the groups table.
 func (w *workload) changeGroup(ctx context.Context, tx execer, r *rand.Rand) error {
 	part, group := pick(r, w.parts...), pick(r, groups...)
 	if slices.Contains(keptGroups, group) || r.IntN(4) > 0 {
@@ -110,7 +108,7 @@ func (w *workload) putGroup(ctx context.Context, tx execer, part, group string, 
 	return err
 }
 
-// lookAtLabel reads the group that a view shows for an entity, and the label of that group. It records an error if the
+// lookAtLabel reads the group that a view shows for a key, and the label of that group. It records an error if the
 // label is lower than before.
 func (r *reader) lookAtLabel(ctx context.Context, v View, t Table, entity int) error {
 	shown, err := r.groupAndLabel(ctx, v, t, entity)

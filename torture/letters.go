@@ -8,7 +8,7 @@ import (
 )
 
 // letters compares the number of each view's dead letters with the model, and returns the differences. The model
-// expects one dead letter for each cell of the view whose newest body can't be decoded.
+// expects a dead letter for each newest body that can't be decoded.
 func (w *world) letters(ctx context.Context, of map[string][]entity) ([]string, error) {
 	want, got := map[string]int{}, map[string]int{}
 	for _, v := range w.plan.Views {

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// link forwards connections to a server, and can disturb them. A silent link passes nothing. Connections that are open
-// or opened during that time stay silent afterwards, as if a firewall had dropped them. Connections that are opened
-// after the link is healed work.
+// link is a proxy between the program and a server that can disturb connections. A silent link passes nothing.
+// Connections that are open or opened during that time stay silent afterwards, as if a firewall had dropped them.
 type link struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -28,7 +27,7 @@ type link struct {
 	ended bool
 }
 
-// trap drops a request that matches, or the answer to it, and closes the connection.
+// trap drops the first request that of accepts, or the answer to it, and closes the connection.
 type trap struct {
 	of     func(request []byte) bool
 	answer bool          // true: the server gets the request, but the answer is lost; false: the request is lost
@@ -74,7 +73,7 @@ func (k *link) set(t *trap) {
 	k.trap = t
 }
 
-// put adds a tap, which counts or holds data that contain a text, to the link. It returns the tap.
+// put adds a tap to the link and returns it. A tap counts or holds data that contain a text.
 func (k *link) put(t *tap) *tap {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -146,7 +145,6 @@ func (k *link) caught(request []byte) *trap {
 	return t
 }
 
-// cut closes all open connections.
 func (k *link) cut() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -169,7 +167,6 @@ func (k *link) target() string {
 	return k.to
 }
 
-// close ends the link, and waits for its goroutines.
 func (k *link) close() {
 	k.listener.Close()
 	k.mu.Lock()

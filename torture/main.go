@@ -58,12 +58,10 @@ func execute(args []string) int {
 	return 0
 }
 
-// quiet is a logger that logs nothing.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// options are the command's flags.
 type options struct {
 	Choices
 	seed   uint64
@@ -77,7 +75,7 @@ type options struct {
 	only     string // run only the planted bugs whose names contain this text
 	patience time.Duration
 
-	results string // the file to which results are appended
+	results string
 	report  string // files of results, separated by commas
 	all     bool   // continue after failed runs
 
@@ -152,7 +150,6 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, nil
 }
 
-// listFaults prints the names and descriptions of all faults.
 func listFaults(out io.Writer) {
 	known := faults()
 	for _, name := range slices.Sorted(maps.Keys(known)) {
@@ -160,7 +157,6 @@ func listFaults(out io.Writer) {
 	}
 }
 
-// torture builds the program, starts the servers, and makes the runs.
 func torture(ctx context.Context, o options, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "replicator-torture-")
 	if err != nil {
@@ -184,7 +180,6 @@ func torture(ctx context.Context, o options, out io.Writer) error {
 	return o.runAll(ctx, f, binary, out)
 }
 
-// buildFlags returns the flags with which the tested program is built.
 func (o options) buildFlags(ctx context.Context, dir string) (flags []string, err error) {
 	if o.Clock {
 		if flags, err = skewedClock(ctx, ".", dir); err != nil {
@@ -254,7 +249,6 @@ func (o options) say(out io.Writer) func(string, ...any) {
 	}
 }
 
-// report prints everything about a failed run.
 func report(out io.Writer, p Plan, o Outcome) {
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {

@@ -25,7 +25,7 @@ type entity struct {
 // fields are the fields of a body or a row, as text. Null fields are missing.
 type fields map[string]string
 
-// read reads a table's entities from the source.
+// read reads a table's rows from the source, grouped by key.
 func (t Table) read(ctx context.Context, db *sql.DB) ([]entity, error) {
 	if t.Shape == rows {
 		return t.readRows(ctx, db)
@@ -54,7 +54,6 @@ func (t Table) read(ctx context.Context, db *sql.DB) ([]entity, error) {
 	return found.all, got.Err()
 }
 
-// readRows reads a table of plain rows.
 func (t Table) readRows(ctx context.Context, db *sql.DB) ([]entity, error) {
 	key := t.Key.columns()
 	own := "own." + strings.Join(key, ", own.") + ", own.n, own.email, own.grp, own.amount"
@@ -91,7 +90,7 @@ func (t Table) readRows(ctx context.Context, db *sql.DB) ([]entity, error) {
 	return found.all, got.Err()
 }
 
-// entities returns a table's entities from all shards of the source. Each key is in one shard.
+// entities returns a table's rows from all shards of the source, grouped by key. Each key is in one shard.
 func (w *world) entities(ctx context.Context, t Table) ([]entity, error) {
 	var all []entity
 	for _, db := range w.sourceDBs {
@@ -106,7 +105,6 @@ func (w *world) entities(ctx context.Context, t Table) ([]entity, error) {
 	return all, nil
 }
 
-// entities collects a table's entities.
 type entities struct {
 	t   Table
 	all []entity
@@ -198,7 +196,7 @@ func (v View) expect(t Table, of []entity) lab.Held {
 	return held
 }
 
-// whole adds an entity's row, hash, string or document to held.
+// whole adds a key's row, hash, string or document to held.
 func (v View) whole(held lab.Held, t Table, e entity, own fields, counts bool) {
 	shown := fields{}
 	if counts {

@@ -5,10 +5,8 @@ import (
 	"syscall"
 )
 
-// mountSmall mounts a file system of half a megabyte.
 func mountSmall(dir string) error { return syscall.Mount("none", dir, "tmpfs", 0, "size=512k") }
 
-// Mount flags.
 const (
 	writable uintptr = 0
 	readOnly uintptr = syscall.MS_RDONLY
@@ -20,7 +18,6 @@ func remount(dir string, how uintptr) error {
 
 func unmount(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
 
-// canMount reports whether this process may mount file systems.
 func canMount() bool {
 	dir, err := os.MkdirTemp("", "replicator-torture-")
 	if err != nil {

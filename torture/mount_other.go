@@ -4,7 +4,6 @@ package main
 
 import "errors"
 
-// Mount flags.
 const writable, readOnly uintptr = 0, 1
 
 var errMount = errors.New("mounting file systems is only supported on Linux")

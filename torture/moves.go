@@ -34,7 +34,6 @@ func (w *workload) home(t Table, n int) string {
 	return w.parts[n%len(w.parts)] + "." + t.holding(n).Name
 }
 
-// where returns the condition for a key.
 func (t Table) where() string { return " WHERE " + strings.Join(t.Key.columns(), " = ? AND ") + " = ?" }
 
 // move moves a key to another shard, but never a key that must always exist. It changes the row once more in the old

@@ -20,7 +20,7 @@ type Plan struct {
 	Shards int          // shards of the MySQL sink: 1 or 2
 	Hears  string       // a DSN suffix that sets the source's read timeout; "": the default
 	Images string       // binlog_row_image of the writers' sessions
-	Memory string       // limits.memory
+	Memory string       // the setting limits.memory
 	Gone   string       `json:",omitempty"` // limits.deleted; "": the default, which is longer than any run
 	Tables []Table
 	Views  []View
@@ -47,11 +47,11 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s%s(%d,%s)", with, f.Name, f.Arg, f.For)
 }
 
-// Table shapes.
+// Shapes of source tables.
 const (
 	rows  = "rows"  // plain rows, updated in place: the last change in the binlog is the newest
-	cells = "cells" // a row is a version of a cell and has a body; the table has a column role
-	log   = "log"   // a row is a version of an entity and has a body; the table has no column role
+	cells = "cells" // like log, but the column col (the column role) divides each key's rows
+	log   = "log"   // rows are versions of a key and have a body
 	grps  = "grps"  // the groups table, whose rows are joined with plain rows
 )
 
@@ -77,7 +77,7 @@ type View struct {
 	Sink   string // main, cache or search
 	Kind   string
 	Table  string
-	Merged bool   // the view also shows fields of the second cell of each key
+	Merged bool   // the view also shows fields of the rows with col = 'more'
 	Where  bool   // the view shows only rows with amount > 50
 	Field  string // the field of an index, or the group of a counter or ranking
 	Moves  bool   // for the kind row: a field outside the key selects the shard, so rows move
@@ -112,7 +112,6 @@ func (c Choices) caches() []servers.Kind {
 	return c.Cache
 }
 
-// planOf makes the plan of a seed.
 func planOf(seed uint64, c Choices) Plan {
 	r := rand.New(rand.NewPCG(seed, 0x70727475))
 	p := Plan{
@@ -190,13 +189,11 @@ func viewsOf(r *rand.Rand, t Table, elastic bool) []View {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// table returns the table with this name.
 func (p Plan) table(name string) Table {
 	all := p.source()
 	return all[slices.IndexFunc(all, func(t Table) bool { return t.Name == name })]
 }
 
-// sinks returns the sinks that the views name.
 func (p Plan) sinks() []string {
 	var names []string
 	for _, v := range p.Views {
@@ -207,7 +204,6 @@ func (p Plan) sinks() []string {
 	return names
 }
 
-// views returns a sink's views.
 func (p Plan) views(sink string) []View {
 	return slices.DeleteFunc(slices.Clone(p.Views), func(v View) bool { return v.Sink != sink })
 }

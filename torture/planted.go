@@ -103,7 +103,7 @@ func rebuildsPair(p Plan) bool {
 	})
 }
 
-// oldAcrossFailover reports whether a failover begins while the fault "old state" lasts. That fault's healing then
+// oldAcrossFailover reports whether a failover begins while the fault "old state" lasts. The end of that fault then
 // restores a state that was saved before the failover.
 func oldAcrossFailover(p Plan) bool {
 	for i, f := range p.Faults[1:] {

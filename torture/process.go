@@ -21,7 +21,6 @@ type process struct {
 	logs    []string // the logs of earlier processes
 }
 
-// start starts the program, unless it runs.
 func (p *process) start(ctx context.Context) (err error) {
 	if p.running != nil {
 		return nil
@@ -77,7 +76,6 @@ func (p *process) failing(ctx context.Context) []string {
 	return all
 }
 
-// logged returns the logs of all processes, in order.
 func (p *process) logged() string {
 	all := strings.Join(p.logs, "\n-- the next program --\n")
 	if p.running != nil {
@@ -86,5 +84,4 @@ func (p *process) logged() string {
 	return all
 }
 
-// stateDir returns the program's state directory.
 func (p *process) stateDir() string { return filepath.Join(p.program.Dir, "state") }

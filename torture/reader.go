@@ -12,9 +12,8 @@ import (
 	"replicator/internal/pause"
 )
 
-// reader polls the entities that always exist, in every view that shows them. The field n grows with each write, so a
-// lower n is an older state. The reader records an error if n went back or an entity vanished. Some pairs of views
-// always change together. The reader reads both views of such a pair in one statement (together.go).
+// reader polls the keys that always exist, in every view that shows them. The field n grows with each write, so a lower
+// n is an older state. The reader records an error if n went back or a key vanished.
 type reader struct {
 	w *world
 
@@ -33,7 +32,6 @@ func (r *reader) forgive() {
 	r.lost = true
 }
 
-// run polls until ctx ends.
 func (r *reader) run(ctx context.Context) {
 	pairs := r.w.plan.pairs()
 	for ctx.Err() == nil {
@@ -52,8 +50,8 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// look reads one view's permanent entities (those below Kept) and checks each. It gives up if the server doesn't
-// answer.
+// look reads the keys that always exist (those below Kept) from one view and checks each. It gives up if the server
+// doesn't answer.
 func (r *reader) look(ctx context.Context, v View) {
 	if v.Where || v.Kind != "row" && v.Kind != "hash" && v.Kind != "document" {
 		return
@@ -73,7 +71,7 @@ func (r *reader) look(ctx context.Context, v View) {
 	}
 }
 
-// judge records an error if a view no longer shows an entity, or shows a lower number for it than before.
+// judge records an error if a view no longer shows a key, or shows a lower number for the key than before.
 func (r *reader) judge(of string, n int, shows string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +94,8 @@ func (r *reader) judge(of string, n int, shows string) {
 	}
 }
 
-// n returns the value of column n that a view shows for an entity. It returns "" if the view does not show the entity.
+// n returns the value of column n that a view shows for a key. entity is the number of the key. n returns "" if the
+// view does not show the key.
 func (r *reader) n(ctx context.Context, v View, t Table, entity int) (string, error) {
 	switch v.Sink {
 	case "cache":

@@ -26,14 +26,13 @@ type result struct {
 	Took    float64 // in seconds, like the next three
 	Setup   float64
 	Cleared float64 // the time to clean up after the run
-	Settled float64 // the time from the last healing until all views had the expected content
+	Settled float64 // the time from the end of the last fault until all views had the expected content
 	Passes  int
 	Wrong   []string `json:",omitempty"`
 	Stuck   bool     `json:",omitempty"` // at the end, a view was not running or a program had ended
 	Harness string   `json:",omitempty"` // why the harness could not finish the run
 }
 
-// resultOf returns the record of a run.
 func resultOf(f *farm, p Plan, o Outcome, began time.Time, err error) result {
 	r := result{At: began, Seed: p.Seed, Servers: f.roles(p), Faults: o.Inflicted, Wrong: o.Wrong, Stuck: o.Stuck,
 		Source: fmt.Sprintf("store %s, %d in the source, %d in the sink", p.Store, p.Parts, p.Shards),
@@ -92,7 +91,6 @@ func (r result) keep(name string) error {
 	return err
 }
 
-// readResults reads several files of results.
 func readResults(names []string) (all []result, err error) {
 	for _, name := range names {
 		f, err := os.Open(name)

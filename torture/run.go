@@ -14,14 +14,14 @@ import (
 
 // Outcome is the result of a run.
 type Outcome struct {
-	Wrong   []string      // the errors that the run found
-	Took    time.Duration // how long the run took in total
+	Wrong   []string
+	Took    time.Duration
 	Setup   time.Duration // how long the run took until all programs were started
-	Settled time.Duration // the time from the last healing until all views had the expected content
+	Settled time.Duration // the time from the end of the last fault until all views had the expected content
 	Stuck   bool          // at the end, a view was not running or a program had ended
 
 	Inflicted []string // the faults that were really injected
-	Passes    int      // how often the reader polled
+	Passes    int      // how often the reader polled every view
 	Log       string   // the end of the programs' logs, if something is wrong
 }
 
@@ -184,7 +184,6 @@ func (w *world) processes() []*process {
 	return all
 }
 
-// allFailing describes the failing views of all programs.
 func (w *world) allFailing(ctx context.Context) []string {
 	var all []string
 	for _, p := range w.processes() {

@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// keyType is the type of a table's keys.
 type keyType string
 
 const (
@@ -20,7 +19,6 @@ const (
 
 var keyTypes = []keyType{intKey, uuidKey, textKey, pairKey}
 
-// columns returns the key's columns.
 func (k keyType) columns() []string {
 	switch k {
 	case pairKey:
@@ -31,7 +29,6 @@ func (k keyType) columns() []string {
 	return []string{"k"}
 }
 
-// ddl returns the definitions of the key's columns.
 func (k keyType) ddl() string {
 	switch k {
 	case intKey:
@@ -93,7 +90,6 @@ func (k keyType) of(n int) string {
 	return k.show(texts)
 }
 
-// ddl returns the statement that creates the table in a database.
 func (t Table) ddl(database string) string {
 	name := database + "." + t.Name
 	key := strings.Join(t.Key.columns(), ", ")
@@ -120,7 +116,6 @@ func (t Table) ddl(database string) string {
 	}
 }
 
-// toml returns the table's section of the configuration.
 func (t Table) toml() string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "[tables.%s]\n", t.Name)
@@ -138,7 +133,6 @@ func (t Table) toml() string {
 	return b.String()
 }
 
-// toml returns the view's section of the configuration.
 func (v View) toml(t Table, prefix string) string {
 	b := &strings.Builder{}
 	from := fmt.Sprintf("%q", t.Name)
@@ -186,7 +180,6 @@ func (v View) toml(t Table, prefix string) string {
 	return b.String()
 }
 
-// index returns the name of a document view's index.
 func (v View) index(prefix string) string { return strings.TrimSuffix(prefix, ":") + "_" + v.Name }
 
 func (v View) fields(t Table) string {
@@ -217,7 +210,6 @@ func (p Plan) toml(a addresses, without string) string {
 	return own + p.keeps(a, without)
 }
 
-// reads returns the configuration's section for the source.
 func (p Plan) reads(a addresses) string {
 	b := &strings.Builder{}
 	b.WriteString("[source]\non_lost = \"rebuild\"\n")
@@ -249,7 +241,6 @@ func (p Plan) process(a addresses) string {
 	return b.String()
 }
 
-// tables returns the configuration's sections for the tables.
 func (p Plan) tables() string {
 	b := &strings.Builder{}
 	for _, t := range p.source() {
@@ -293,7 +284,6 @@ func (p Plan) keeps(a addresses, without string) string {
 	return b.String()
 }
 
-// shardSuffix returns the suffix of a shard's database name.
 func shardSuffix(shard int) string {
 	if shard == 0 {
 		return ""

@@ -61,11 +61,10 @@ func (p Plan) preferred(r *rand.Rand, known []string) []string {
 	return own
 }
 
-// startBrokers starts the brokers of a cluster.
 func startBrokers(ctx context.Context, count int) (all []*servers.Server, err error) {
 	for id := 1; id <= count; id++ {
 		var args []string
-		if count > 1 { // if one broker is killed, groups and transactions still work
+		if count > 1 { // so that groups and transactions still work if one broker is killed
 			for _, kept := range []string{"offsets.topic", "transaction.state.log"} {
 				args = append(args, "--override", kept+".replication.factor="+strconv.Itoa(count))
 			}
@@ -83,7 +82,7 @@ func startBrokers(ctx context.Context, count int) (all []*servers.Server, err er
 	return all, nil
 }
 
-// stream is everything after the publisher: the topic, and the members that apply it.
+// stream has the topic to which the program publishes, and the consumer group members that read the topic.
 type stream struct {
 	topic   string // the topic's name, which is also the prefix of the groups' names
 	brokers []string
@@ -95,7 +94,7 @@ type stream struct {
 
 // newStream creates the topic and the members. It does not start the members.
 func (w *world) newStream(ctx context.Context, name string) error {
-	s := &stream{topic: name + "-" + strconv.FormatInt(time.Now().UnixMilli(), 36)} // a deleted topic stays for a while
+	s := &stream{topic: name + "-" + strconv.FormatInt(time.Now().UnixMilli(), 36)} // a deleted topic's name stays taken
 	for _, b := range w.servers.brokers {
 		s.brokers = append(s.brokers, b.Addr())
 	}
@@ -147,7 +146,6 @@ func (w *world) newMember() (*process, error) {
 	return m, m.program.Configure(w.plan.member(at))
 }
 
-// publishes returns the configuration's sections for the publisher's sink and view.
 func (p Plan) publishes(a addresses) string {
 	from := []string{"cell"}
 	for _, t := range p.Tables {
@@ -158,7 +156,6 @@ func (p Plan) publishes(a addresses) string {
 		strings.Join(from, `", "`), a.topic)
 }
 
-// member returns a member's configuration.
 func (p Plan) member(a addresses) string {
 	// All members share one checkpoint table, which is not the publisher's.
 	process := strings.Replace(p.process(a), "[checkpoint]\nstore = \"mysql\"\n",
@@ -168,7 +165,6 @@ func (p Plan) member(a addresses) string {
 		p.keeps(a, "") + jogchatViews()
 }
 
-// jogchatTables and jogchatViews return parts of the example's configuration.
 func jogchatTables() string {
 	text := jogchat.Config[strings.Index(jogchat.Config, "[tables."):]
 	return text[:strings.Index(text, "[sinks.")]
@@ -195,14 +191,13 @@ func (w *world) prepareJogchat(ctx context.Context) error {
 	return nil
 }
 
-// writeJogchat writes the example's cells until ctx ends.
+// writeJogchat writes rows of the example until ctx ends.
 func (w *world) writeJogchat(ctx context.Context) {
 	for pause.For(ctx, 4*time.Millisecond) == nil {
 		_ = w.stream.jogchat.Step(ctx) // the source may be down
 	}
 }
 
-// close ends the members, and drops the topic.
 func (s *stream) close(ctx context.Context) {
 	for _, m := range slices.Concat(s.members, s.others) {
 		m.end(syscall.SIGKILL)
@@ -213,7 +208,6 @@ func (s *stream) close(ctx context.Context) {
 	}
 }
 
-// groups returns the names of the consumer groups.
 func (w *world) groups() []string {
 	var all []string
 	for _, sink := range append(w.plan.sinks(), "main") {
@@ -263,7 +257,6 @@ func (w *world) keepStates() (kept string, err error) {
 	return kept, nil
 }
 
-// putStates restores the members' states from a copy.
 func (w *world) putStates(kept string) error {
 	for i, m := range w.stream.members {
 		from := filepath.Join(kept, strconv.Itoa(i))
@@ -300,8 +293,8 @@ func (w *world) compacted(ctx context.Context, r *rand.Rand) error {
 	}
 }
 
-// records returns how many offsets the topic has assigned, how many cell records it still holds, and how many different
-// cells these records belong to.
+// records returns how many offsets the topic has assigned, how many records of rows it still holds, and how many
+// different keys these records have.
 func (s *stream) records(ctx context.Context) (given, held, keys int, err error) {
 	listed, err := s.admin.ListEndOffsets(ctx, s.topic)
 	if err == nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// pair is a row view and an index of the same cells in one MySQL database. They change together, so no snapshot may
-// show an entry without its row, or a row without its entry.
+// pair is a row view and an index of the same rows in one MySQL database. They change together, so no snapshot may show
+// an entry without its row, or a row without its entry.
 type pair struct{ row, index View }
 
 // apart lists faults after which the views of a pair differ for a while, so plans with these faults have no pairs.

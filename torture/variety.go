@@ -9,9 +9,9 @@ import (
 // This file adds parts to plans that are not faults: tables that a pattern matches, keys that expire, and target tables
 // that already exist. It does not use the plan's random numbers, so the rest of a seed's plan stays the same.
 
-// splitTables replaces the first table by two tables that a pattern matches, in some plans. A pattern can't be
-// published or joined, so splitTables leaves out plans with Kafka, and a first table whose views show joined rows. It
-// also leaves out a first table with a text column in the key, because a pattern's text keys need a NO PAD collation.
+// splitTables replaces the first table of some plans by two tables that a pattern matches. It leaves out plans with
+// Kafka and tables with joins, because a pattern can't be published or joined. It also leaves out text keys, because a
+// pattern's text keys need a NO PAD collation.
 func (p *Plan) splitTables() {
 	t := &p.Tables[0]
 	t.Pattern = p.Topic == nil && !t.Joined && p.Seed/16%4 < 2 && (t.Key == intKey || t.Key == uuidKey)

@@ -22,7 +22,7 @@ type workload struct {
 	parts  []string // the source's databases
 	tables []Table
 	groups bool         // views join the groups table, whose rows also change
-	forest bool         // the plan has a forest (forest.go)
+	forest bool         // the plan has tables with foreign keys (forest.go)
 	moving bool         // keys move between the databases, and transactions run one after another
 	wrote  atomic.Int64 // how many transactions were committed or rolled back
 	n      atomic.Int64 // the last value written to a column n; it grows with every write, and the reader watches it
@@ -90,7 +90,6 @@ func (w *workload) run(ctx context.Context, seed uint64) {
 	}
 }
 
-// huge runs a transaction with many changes.
 func (w *workload) huge(ctx context.Context, r *rand.Rand) error { return w.transaction(ctx, r, 3000) }
 
 // transaction runs a transaction with this many changes. It rolls back one transaction in ten.
@@ -124,13 +123,11 @@ func (w *workload) transaction(ctx context.Context, r *rand.Rand, size int) erro
 	return tx.Commit()
 }
 
-// execer is a transaction or the database.
 type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// change makes one change in one table.
 func (w *workload) change(ctx context.Context, tx execer, t Table, r *rand.Rand) error {
 	if w.groups && r.IntN(6) == 0 {
 		return w.changeGroup(ctx, tx, r)
@@ -183,7 +180,7 @@ func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n 
 	case t.Shape == cells && n >= Kept && r.IntN(3) == 0:
 		column, body = "more", fmt.Sprintf(`{"city": "city %d"}`, r.IntN(5))
 	case n >= Kept && r.IntN(40) == 0:
-		body = `{"n": ` // makes a dead letter
+		body = `{"n": ` // this body can't be decoded, so it becomes a dead letter
 	}
 	version := next
 	if n >= Kept && r.IntN(6) == 0 {
@@ -198,7 +195,6 @@ func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n 
 	return err
 }
 
-// encode encodes a JSON body with the table's codec.
 func (t Table) encode(body string) []byte {
 	if t.Codec == "json" {
 		return []byte(body)

@@ -39,7 +39,6 @@ type farm struct {
 // older states.
 var cacheArgs = []string{"--appendonly", "yes"}
 
-// startFarm starts one server of each wanted kind.
 func startFarm(ctx context.Context, c Choices) (*farm, error) {
 	f := &farm{source: map[servers.Kind]*servers.Server{}, main: map[servers.Kind]*servers.Server{},
 		cache: map[servers.Kind]*servers.Server{}}
@@ -78,7 +77,6 @@ func startFarm(ctx context.Context, c Choices) (*farm, error) {
 	return f, err
 }
 
-// all returns the farm's servers, sources first.
 func (f *farm) all() []*servers.Server {
 	var all []*servers.Server
 	for _, some := range []map[servers.Kind]*servers.Server{f.source, f.main, f.cache} {
@@ -144,7 +142,7 @@ type world struct {
 	stream    *stream           // with Kafka, the topic and the members that read it; otherwise nil
 
 	main      *servers.Server   // the server of the MySQL sink
-	cache     *servers.Server   // the current Redis
+	cache     *servers.Server   // the server of the Redis sink, which a fault may replace
 	inflicted []string          // the faults that were really injected
 	stuck     bool              // at the end, a view or a program did not run
 	replica   *servers.Server   // a replica of the source, if a fault needs one
@@ -154,7 +152,6 @@ type world struct {
 	overtaken bool              // another program had taken the views over for a while
 }
 
-// newWorld prepares a run in a directory.
 func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func(string, ...any)) (*world, error) {
 	w := &world{plan: p, servers: f, source: f.source[p.Source], main: f.main[p.Main],
 		cache: f.cache[p.Cache], links: map[string]*link{},
@@ -274,7 +271,6 @@ func (w *world) configure(without string) error {
 	return os.Rename(next, w.program.File())
 }
 
-// close ends everything that the run started, and drops everything that the run created.
 func (w *world) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -314,7 +310,6 @@ func (w *world) close() {
 	}
 }
 
-// dropIndexes deletes the run's indexes.
 func (w *world) dropIndexes(ctx context.Context) {
 	pattern := strings.TrimSuffix(w.at.prefix, ":") + "_*"
 	text, err := w.request(ctx, http.MethodGet, "/"+pattern+"?expand_wildcards=all&features=settings", "")
@@ -327,7 +322,7 @@ func (w *world) dropIndexes(ctx context.Context) {
 	}
 }
 
-// document returns the fields of a document. It returns no fields if the document does not exist.
+// document returns the fields of a document. If the document does not exist, the result has none of its fields.
 func (w *world) document(ctx context.Context, v View, id string) (fields, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		w.servers.elastic+"/"+v.index(w.at.prefix)+"/_source/"+url.PathEscape(id), nil)
