@@ -23,7 +23,7 @@ const stateField = "_replicator"
 // stateAlone are the parts of a document to request if only the states of its cells are needed, without contributions.
 // Contributions can't be excluded by name, because Elasticsearch splits the cells' names at their dots: that would also
 // exclude the cell of a column named f.
-var stateAlone = []string{stateField + ".hidden", stateField + ".dead", stateField + ".cells.**.k",
+var stateAlone = []string{stateField + ".hidden", stateField + ".cells.**.k",
 	stateField + ".cells.**.v", stateField + ".cells.**.o", stateField + ".cells.**.a", stateField + ".cells.**.d"}
 
 // keeper writes and reads one view in its index.

@@ -91,14 +91,14 @@ func (s *Sink) refersAmongViews(ctx context.Context, k *keeper) (bool, error) {
 
 // hasUnchecked reports whether a single statement can skip foreign key checks. MySQL 5.7 has only a session setting,
 // which would stay if a statement fails.
-func (s *server) hasUnchecked() bool { return s.mariaDB || !strings.HasPrefix(s.version, "5.") }
+func (s *server) hasUnchecked() bool { return s.isMariaDB() || !strings.HasPrefix(s.version, "5.") }
 
 // begins begins a statement that changes a view's table: verb is INSERT or DELETE, and rest follows it. If foreign keys
 // must not be checked (unorder), it adds the option for that.
 func (w *writer) begins(k *keeper, verb string, rest ...string) {
 	switch {
 	case !k.unordered.Load():
-	case w.server.mariaDB:
+	case w.server.isMariaDB():
 		verb = "SET STATEMENT foreign_key_checks = 0 FOR " + verb
 	default:
 		verb += " /*+ SET_VAR(foreign_key_checks = OFF) */"

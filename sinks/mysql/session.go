@@ -64,25 +64,32 @@ func openDB(cfg *mysql.Config, timeout time.Duration) (*sql.DB, error) {
 }
 
 type server struct {
-	mariaDB bool // MariaDB, or a MySQL before 8.0.19, which has no row alias either
-	version string
-	packet  int // max_allowed_packet
+	version  string
+	packet   int  // max_allowed_packet
+	hasAlias bool // whether an INSERT may name its new rows
 }
 
-// isMariaDB reports whether the server is MariaDB. The field mariaDB is also set for an old MySQL.
+// newServer returns what is known of a server with this VERSION(). Only MySQL has row aliases, since 8.0.19. Earlier
+// releases don't warn about VALUES() in ON DUPLICATE KEY UPDATE.
+func newServer(version string, packet int) *server {
+	s := &server{version: version, packet: packet}
+	s.hasAlias = !s.isMariaDB() && !strings.HasPrefix(version, "5.") && !olderThanAlias(version)
+	return s
+}
+
 func (s *server) isMariaDB() bool { return strings.Contains(s.version, "MariaDB") }
 
 // newRow returns the expression by which ON DUPLICATE KEY UPDATE refers to a column of the new row. The statement must
 // have rowAlias after its VALUES. MariaDB has no row alias, and MySQL warns about each use of VALUES().
 func (s *server) newRow(quoted string) string {
-	if s.mariaDB {
+	if !s.hasAlias {
 		return "VALUES(" + quoted + ")"
 	}
 	return "replicator_new." + quoted
 }
 
 func (s *server) rowAlias() string {
-	if s.mariaDB {
+	if !s.hasAlias {
 		return ""
 	}
 	return " AS replicator_new"
@@ -107,16 +114,13 @@ func (s *Sink) askAnew(ctx context.Context) (*server, error) {
 }
 
 func (s *Sink) askNow(ctx context.Context) (*server, error) {
-	var srv server
+	var version string
+	var packet int
 	row := s.db.QueryRowContext(ctx, "SELECT VERSION(), @@GLOBAL.max_allowed_packet")
-	if err := row.Scan(&srv.version, &srv.packet); err != nil {
+	if err := row.Scan(&version, &packet); err != nil {
 		return nil, classify(err, "connecting")
 	}
-	srv.mariaDB = strings.Contains(srv.version, "MariaDB")
-	if !srv.mariaDB && (strings.HasPrefix(srv.version, "5.") || olderThanAlias(srv.version)) {
-		srv.mariaDB = true // MySQL before 8.0.19 has no row alias either, and doesn't warn about VALUES()
-	}
-	s.server = &srv
+	s.server = newServer(version, packet)
 	return s.server, nil
 }
 
