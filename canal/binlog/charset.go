@@ -12,16 +12,15 @@ import (
 
 // charset converts a column's bytes to UTF-8 as the server does. A nil charset is "binary".
 //
-// UTF-8, UTF-16, UTF-32 and latin1 are computed. For every other set we use the server's own table: MySQL's and
-// MariaDB's tables differ, and also differ from other programs' tables of the same name.
+// UTF-8, UTF-16, UTF-32 and latin1 are computed. Every other set is converted by the server's own table, because the
+// tables of MySQL, MariaDB and other programs differ.
 type charset struct {
 	name   string
 	form   form
 	flavor gtid.Flavor
-	codes  *Codes // only for formTable: the codes; nil until learn has asked the server
+	codes  *Codes // only for formTable: the conversion table; nil until learn has read it from the server
 }
 
-// form is how a character set's bytes are read.
 type form uint8
 
 const (
@@ -45,10 +44,10 @@ func NeedsTable(charset string) bool { return forms[charset] == formTable }
 
 // Charsets has the character sets of one server, by name and by the id of a collation.
 type Charsets struct {
-	Collations map[uint64]string // id → name of the character set
+	Collations map[uint64]string // collation ID → name of its character set
 	sets       map[string]*charset
 
-	// Ask asks the server for the table of a character set that needs one.
+	// Ask reads the conversion table of a character set from the server. It is called only if the set can't be computed.
 	Ask func(ctx context.Context, charset string) (*Codes, error)
 }
 
@@ -82,8 +81,8 @@ func (c Charsets) byName(name string) (set *charset, known bool) {
 	return set, known
 }
 
-// learn reads set's table from the server, unless set needs no table or already has it. It must be called before set is
-// used.
+// learn reads set's conversion table from the server, unless set needs none or already has it. It must be called before
+// set converts text.
 func (c Charsets) learn(ctx context.Context, set *charset) (err error) {
 	if set == nil || set.form != formTable || set.codes != nil {
 		return nil
@@ -94,9 +93,8 @@ func (c Charsets) learn(ctx context.Context, set *charset) (err error) {
 	return nil
 }
 
-// Decode converts a statement's text from the character set of a collation. It does not change a text of an unknown
-// collation. Nor does it change ASCII, even for swe7, which has letters in place of brackets and backquotes: the
-// servers parse every statement as ASCII.
+// Decode converts a statement's text to UTF-8 from the character set of a collation. It does not change text of an
+// unknown collation. Nor does it change ASCII, because the servers parse every statement as ASCII.
 func (c Charsets) Decode(ctx context.Context, collation uint64, statement []byte) ([]byte, error) {
 	set, known := c.byID(collation)
 	if !known || isASCII(statement) {
@@ -152,7 +150,7 @@ func isASCII(b []byte) bool {
 	return true
 }
 
-// asciiByte handles an ascii column's bytes above 127: the servers accept them, but can't convert them.
+// asciiByte replaces bytes above 127 in an ascii column: the servers store them, but show them as '?'.
 func asciiByte(x byte) byte {
 	if x >= utf8.RuneSelf {
 		return '?'
@@ -190,7 +188,7 @@ func (c *charset) appendWide(out, b []byte) []byte {
 		switch {
 		case !utf16.IsSurrogate(r):
 			out = utf8.AppendRune(out, r)
-		case c.form == formUTF32 && c.flavor == gtid.MySQL: // MySQL stops converting here
+		case c.form == formUTF32 && c.flavor == gtid.MySQL: // MySQL drops a surrogate in UTF-32 and everything after it
 			return out
 		default: // surrogates are encoded as if they were characters
 			out = append(out, 0xE0|byte(r>>12), 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F)

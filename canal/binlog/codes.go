@@ -9,14 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// Codes is a character set as one server converts it, made from that server's answers. single has the codes of one
-// byte, pairs the codes of two bytes, and long the longer codes. A code without a character maps to '?'. Bytes that are
-// not a code map to noCode.
+// Codes is the table by which one server converts a character set, made from that server's answers. single has the
+// codes of one byte, pairs those of two bytes, and long the longer ones. A code without a character maps to '?', and
+// bytes that are not a code map to noCode.
 //
-// Most columns hold only valid codes. MySQL's eucjpms accepts any byte. The servers turn an invalid byte into a '?' and
-// continue after it. If an invalid byte at the end of a text could begin a code, they turn it into the text in end.
+// end has what the server shows for a text's last byte, if that byte is not a whole code.
 type Codes struct {
-	ascii  bool // bytes below 0x80 are ASCII
+	ascii  bool
 	single [256]rune
 	end    [256]string
 	pairs  [65536]rune
@@ -26,7 +25,7 @@ type Codes struct {
 
 const noCode rune = -1
 
-// NewCodes returns a character set without codes.
+// NewCodes returns an empty table for a character set. Put fills it.
 func NewCodes(charset string) *Codes {
 	c := &Codes{ascii: true}
 	switch charset {
@@ -118,8 +117,7 @@ func longRank(code []byte) (rank int, ok bool) {
 	return rank, true
 }
 
-// The possible values of a code's hexadecimal digits. Each list below describes the codes of one length, with one
-// string per digit.
+// The possible values of one hexadecimal digit of a code.
 const (
 	anyDigit  = "0123456789ABCDEF"
 	highDigit = "89ABCDEF" // the possible first digits of a byte above 0x7F
@@ -133,7 +131,7 @@ var (
 	gbDigits     = []string{"8", "1234", "3", decimal, highDigit, anyDigit, "3", decimal}
 )
 
-// readCodes asks a server for a character set: some ten thousand codes in a tenth of a second.
+// readCodes reads a character set's conversion table from a server: some ten thousand codes in a tenth of a second.
 func readCodes(ctx context.Context, db queryer, charset string) (*Codes, error) {
 	c := NewCodes(charset)
 	whole := true
@@ -176,9 +174,9 @@ func fill(runes []rune) {
 	}
 }
 
-// eachCode calls f for each valid code that digits describe, with the character and the text that the server converts
-// the code to. The server converts on the way to the client, as it converts a scan's result. If the text isn't exactly
-// one character, r is noCode, because the code is in fact two codes, or a part of one.
+// eachCode calls f for each valid code that digits describe, with its character, and with the text that the server
+// sends to clients for it. r is noCode if the text isn't exactly one character: then the code is really two codes, or a
+// part of one.
 func eachCode(ctx context.Context, db queryer, charset string, digits []string,
 	f func(code []byte, r rune, text string)) error {
 	var places, from []string

@@ -28,7 +28,6 @@ func digitBytes(n int) int {
 	return 4
 }
 
-// appendDecimal appends the text of a stored DECIMAL; data has decimalSize bytes.
 func appendDecimal(b, data []byte, precision, scale int) []byte {
 	var copied [36]byte
 	raw := copied[:copy(copied[:], data)]

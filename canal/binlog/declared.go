@@ -5,9 +5,9 @@ type Declared struct {
 	Name     string
 	Charset  string // "" if the column is not text
 	Unsigned bool
-	Members  []string // the members of an ENUM or SET
-	Digits   int      // digits after the point, of a time or a DOUBLE(M,D)
-	Rounded  bool     // DOUBLE(M,D): the server shows only Digits digits after the point
-	Hires    bool     // a time with fractional digits, in the format of MariaDB 5.3
-	Special  Kind     // KindUUID, KindInet4 or KindInet6, which look like BINARY in the binlog; else 0
+	Members  []string
+	Digits   int  // digits after the point, of a time or a DOUBLE(M,D)
+	Rounded  bool // DOUBLE(M,D): the server shows only Digits digits after the point
+	Hires    bool // a time with fractional digits, in the format of MariaDB 5.3
+	Special  Kind // KindUUID, KindInet4 or KindInet6, which look like BINARY in the binlog; else 0
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 )
 
-// ErrShort: an event ends before the data that its own length fields announce.
+// ErrShort means that an event ends before the data that its own length fields announce.
 var ErrShort = errors.New("cut short")
 
 const (
@@ -67,8 +67,8 @@ func ParseHeader(raw []byte) (Header, error) {
 	return h, nil
 }
 
-// Cursor reads an event's bytes. A read past the end makes it bad: then all reads return zeros, so a decoder needs only
-// one check at the end.
+// Cursor reads an event's bytes. After a read past the end, Bad is set and all reads return zeros, so a decoder needs
+// only one check at the end.
 type Cursor struct {
 	B   []byte
 	Off int
@@ -116,7 +116,7 @@ func (c *Cursor) Uint(n int) uint64 { return LittleEndian(c.Take(n)) }
 // Packed reads MySQL's length-encoded integer.
 func (c *Cursor) Packed() uint64 {
 	switch first := c.Uint8(); first {
-	case 0xfb, 0xff: // NULL and an error, which don't occur in binlogs
+	case 0xfb, 0xff: // in the protocol these mean NULL and an error, but not in binlogs
 		c.Bad = true
 		return 0
 	case 0xfc:

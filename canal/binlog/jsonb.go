@@ -30,7 +30,7 @@ const (
 	jsonOpaque = 15
 )
 
-// maxJSONDepth is the server's own limit of nesting, plus a little.
+// maxJSONDepth is one more than MySQL's own limit of nesting.
 const maxJSONDepth = 101
 
 var errJSON = errors.New("the binary JSON is damaged")
@@ -161,7 +161,8 @@ func (r *jsonRenderer) container(t byte, data []byte, depth int) error {
 	return nil
 }
 
-// entry renders the value of an entry. A small value is in the entry itself.
+// entry renders the value of e, an entry of an array or object (container). A small value is in e itself; for others, e
+// has the offset in container.
 func (r *jsonRenderer) entry(container, e []byte, width, depth int) error {
 	t := e[0]
 	if t == jsonLiteral || t == jsonInt16 || t == jsonUint16 || width == 4 && (t == jsonInt32 || t == jsonUint32) {

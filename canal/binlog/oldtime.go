@@ -6,13 +6,12 @@ import (
 	"fmt"
 )
 
-// Older servers stored times in an older format, which a column keeps until its table is rebuilt: MySQL before 5.6,
-// MariaDB before 10.1, and MariaDB with mysql56_temporal_format=OFF. Table maps contain only the type of such a column.
-// On MySQL these times have no fractional digits. On MariaDB they may have some, and the number of digits decides the
-// length and the meaning of values. Only information_schema has this number, in "datetime(6) /* mariadb-5.3 */".
+// MySQL before 5.6, MariaDB before 10.1, and MariaDB with mysql56_temporal_format=OFF store times in an older format,
+// which a column keeps until its table is rebuilt. On MariaDB, a value's length depends on the number of fractional
+// digits. Table maps lack that number; information_schema shows it: "datetime(6) /* mariadb-5.3 */".
 
-// hiresWidths are the lengths of values in bytes, by the number of fractional digits. Measured on MariaDB 10.11 and
-// 11.8.
+// hiresWidths has the lengths in bytes of times in MariaDB's older format, by the number of fractional digits, as
+// measured on MariaDB 10.11 and 11.8.
 var hiresWidths = map[Kind][7]int{
 	KindTimeOld:      {3, 4, 4, 5, 5, 5, 6},
 	KindDatetimeOld:  {8, 6, 6, 7, 7, 7, 8},
@@ -37,14 +36,15 @@ func (c *Column) measureOld(declared *Declared) error {
 	return nil
 }
 
-// ErrOldTime: the table has changed since rows with a time in the older format were written.
+// ErrOldTime means that a row has a time in MariaDB's older format, and that the table has changed since, so the number
+// of fractional digits is unknown.
 var ErrOldTime = errors.New("the row has it in MariaDB's 5.3 format (mysql56_temporal_format=OFF). The number of " +
 	"fractional digits is unknown, because the binlog doesn't tell it and the table was altered since")
 
-// hiresClock decodes a time in the older format with fractional digits. DATETIME and TIME are one number in units of
-// the last digit, TIME counted from -839 hours. TIMESTAMP has its seconds first, then its digits.
+// hiresClock decodes a time in MariaDB's older format, with fractional digits. DATETIME and TIME are one number in
+// units of the last digit, and a TIME is counted from -839 hours. TIMESTAMP has its seconds first, then its fraction.
 func (c *Column) hiresClock(data []byte) Clock {
-	unit := 1 // how many microseconds one unit of the last digit is
+	unit := 1 // microseconds per unit of the last digit
 	for range 6 - c.fraction {
 		unit *= 10
 	}
@@ -72,7 +72,6 @@ func (c *Column) hiresClock(data []byte) Clock {
 	return t
 }
 
-// possible reports whether the server could have stored the date.
 func (t Clock) possible() bool {
 	return t.year <= 9999 && t.month <= 12 && t.day <= 31 && t.hour <= 23 && t.minute <= 59 && t.second <= 59
 }

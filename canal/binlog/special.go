@@ -26,7 +26,8 @@ func mariaSpecial(k Kind, data []byte) (any, error) {
 	case KindInet6:
 		return inet6([16]byte(b)), nil
 	}
-	// MariaDB sorts by a UUID's groups in a different order than it prints them. The binlog has them in printed order.
+	// The binlog has a UUID's bytes in the order in which MariaDB prints them, although MariaDB sorts UUIDs in another
+	// order.
 	return uuid.Text(b), nil
 }
 

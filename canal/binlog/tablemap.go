@@ -27,7 +27,7 @@ type TableMap struct {
 
 	// Optional metadata. A slice is nil if the server didn't write it.
 	Names      [][]byte
-	unsigned   []bool   // per column
+	unsigned   []bool
 	collations []uint64 // by column; 0 if the column is not text, or if its collation is unknown
 	members    [][][]byte
 	hasMembers bool
@@ -76,7 +76,7 @@ func ParseTableMap(body []byte, f gtid.Flavor) (TableMap, error) {
 			m.metas[i] = uint16(meta.Uint8())
 		}
 	}
-	c.Take((int(n) + 7) / 8) // a bit for each column that may be NULL
+	c.Take((int(n) + 7) / 8) // skip the bitmap of the columns that may be NULL
 	if err := meta.Err("table map"); err != nil {
 		return m, err
 	}
@@ -135,8 +135,8 @@ func (m *TableMap) setCollation(i int, id uint64) {
 	m.collations[i] = id
 }
 
-// defaultCollations reads a default collation for all columns for which is(column) is true. It then reads the
-// exceptions: pairs of a column's number among these columns and its collation.
+// defaultCollations reads one collation for all columns for which is(column) is true, and then the exceptions. An
+// exception is a pair: the column's number among these columns, and its collation.
 func (m *TableMap) defaultCollations(c *Cursor, is func(int) bool) error {
 	all := c.Packed()
 	others := map[uint64]uint64{}
@@ -201,7 +201,8 @@ func (m *TableMap) RealType(i int) byte {
 	return t
 }
 
-// isNumber reports whether column i has a bit in the signedness field (table_def::type in the servers' rpl_utility).
+// isNumber reports whether column i has a bit in the field that says which columns are UNSIGNED (as table_def::type in
+// the servers' rpl_utility).
 func (m *TableMap) isNumber(i int) bool {
 	switch m.Types[i] {
 	case mysql.MYSQL_TYPE_TINY, mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_LONG,
@@ -213,7 +214,7 @@ func (m *TableMap) isNumber(i int) bool {
 	return false
 }
 
-// isText reports whether column i has an entry in the character set fields.
+// isText reports whether column i has an entry in the fields that name the columns' character sets.
 func (m *TableMap) isText(i int, f gtid.Flavor) bool {
 	switch m.RealType(i) {
 	case mysql.MYSQL_TYPE_STRING, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_BLOB,
@@ -221,7 +222,7 @@ func (m *TableMap) isText(i int, f gtid.Flavor) bool {
 		return true
 	case mysql.MYSQL_TYPE_GEOMETRY:
 		return f == gtid.MariaDB
-	case mysql.MYSQL_TYPE_VECTOR: // it has an entry although it is not text (seen on 9.7)
+	case mysql.MYSQL_TYPE_VECTOR: // MySQL writes a character set for VECTOR, although it is not text (seen on 9.7)
 		return f == gtid.MySQL
 	}
 	return false

@@ -90,7 +90,8 @@ func timeOfDay(data []byte) Clock {
 
 func fraction(data []byte) int { return int(BigEndian(data)) * fractionUnit(len(data)) }
 
-// fractionUnit returns the microseconds of one unit in a fraction of n bytes: hundredths, ten thousandths, millionths.
+// fractionUnit returns how many microseconds one unit of a fraction with n bytes is: 1 byte has hundredths of a second,
+// 2 bytes ten thousandths, 3 bytes millionths.
 func fractionUnit(n int) int {
 	switch n {
 	case 1:
@@ -144,8 +145,8 @@ func appendDigits(b []byte, n, width int) []byte {
 	return append(b, digits[i:]...)
 }
 
-// Micros converts a date and time to a version: microseconds since 1970, as if in UTC, whatever time zone a DATETIME is
-// in. ok is false for zero dates and for times before 1970.
+// Micros returns microseconds since 1970, as if t were in UTC, to be used as a row's version. ok is false for zero
+// dates and for times before 1970.
 func (t Clock) Micros() (n int64, ok bool) {
 	if t.month == 0 || t.day == 0 {
 		return 0, false

@@ -37,7 +37,7 @@ const (
 	KindInt Kind = iota + 1
 	KindFloat
 	KindDouble
-	KindRounded // DOUBLE(M,D) as stored in the binlog
+	KindRounded // DOUBLE(M,D), for which the binlog has more digits than the server shows
 	KindDecimal
 	KindBit
 	KindYear
@@ -63,18 +63,18 @@ type Column struct {
 	Name string
 	Kind Kind
 
-	Width  int // the bytes of a value; 0: a length of Prefix bytes comes before each value
+	Width  int // length of every value in bytes; 0: a length of Prefix bytes comes before each value
 	Prefix int
 
 	Unsigned  bool
-	precision int // digits of a DECIMAL
+	precision int
 	fraction  int // digits after the point of a DECIMAL; fractional digits of a time
 	Pad       int // n of a BINARY(n): the binlog omits trailing zero bytes
 	Charset   *charset
 	Packed    bool // a COMPRESSED column of MariaDB
 	members   []string
 	raw       [][]byte // ENUM or SET members in the column's character set, which Learn decodes
-	Problem   error    // why the column can't be decoded; matters only if a view needs the column
+	Problem   error    // nil if the column can be decoded; an error only matters if a view needs the column
 }
 
 // NewColumn makes the Column for column i of a table map. declared is the column's current entry in information_schema,
@@ -120,7 +120,6 @@ var fixedTypes = map[byte]Column{
 	mysql.MYSQL_TYPE_TIMESTAMP: {Kind: KindTimestampOld, Width: 4},
 }
 
-// measure sets the column's kind and the length of its values, from the type and metadata in the table map.
 func (c *Column) measure(t byte, meta int) error {
 	if fixed, ok := fixedTypes[t]; ok {
 		c.Kind, c.Width = fixed.Kind, fixed.Width
@@ -211,7 +210,7 @@ func (c *Column) describe(m *TableMap, i int, declared *Declared, charsets Chars
 			c.Problem = fmt.Errorf("its collation %d is unknown", m.collations[i])
 		case !known:
 			c.Problem = errors.New("the binlog doesn't name its character set")
-		case c.Charset == nil: // binary
+		case c.Charset == nil:
 			c.Kind = KindBytes
 		}
 		if c.Kind == KindText {
@@ -220,7 +219,7 @@ func (c *Column) describe(m *TableMap, i int, declared *Declared, charsets Chars
 	}
 }
 
-// Learn reads the server's tables that decoding the column's texts needs. It must be called before Value.
+// Learn reads the character set tables from the server that decoding the column needs. It must be called before Value.
 func (c *Column) Learn(ctx context.Context, charsets Charsets) error {
 	if err := charsets.learn(ctx, c.Charset); err != nil {
 		return err
@@ -259,8 +258,8 @@ func (c *Column) Size(data []byte) int {
 
 var errPacked = errors.New("the COMPRESSED value is damaged")
 
-// unpack decompresses a value of a COMPRESSED column (Field_longstr::uncompress): a byte with the method, the length,
-// and a zlib or raw deflate stream. An empty value is stored as such.
+// unpack decompresses a value of a COMPRESSED column (Field_longstr::uncompress in MariaDB): a byte with the method,
+// the length, and a zlib or raw deflate stream. An empty value has no such bytes.
 func unpack(data []byte) ([]byte, error) {
 	if len(data) == 0 {
 		return data, nil
@@ -346,7 +345,7 @@ func (c *Column) Value(data []byte) (any, error) {
 	return c.timeText(data)
 }
 
-// Stored returns the bytes of a text or binary value as the application wrote them.
+// Stored returns the bytes of a text or binary value as the column stores them, decompressed.
 func (c *Column) Stored(data []byte) ([]byte, error) {
 	if c.Packed {
 		return unpack(data)
@@ -387,8 +386,8 @@ func Padded(b []byte, n int) []byte {
 	return out
 }
 
-// enum converts the number of an ENUM member. Without strict sql_mode, MySQL stores 0 for an invalid member; 0 becomes
-// "".
+// enum converts the number of an ENUM member to its text. Without strict sql_mode, MySQL stores 0 for an invalid
+// member, and shows it as "".
 func (c *Column) enum(n uint64) (any, error) {
 	if n == 0 {
 		return "", nil
