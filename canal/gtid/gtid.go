@@ -27,15 +27,15 @@ func (f Flavor) String() string {
 // Run is a range of consecutive transaction numbers, First ≤ Last.
 type Run struct{ First, Last int64 }
 
-// Set is a set of transactions. On MySQL it maps "uuid" or "uuid:tag" to separate, ascending runs of numbers. On
-// MariaDB a set is a position in each domain. It maps "domain" to one run that ends at the domain's last sequence
-// number, and Servers has the server that wrote that last transaction.
+// Set is a set of transactions. On MySQL, Runs maps "uuid" or "uuid:tag" to separate, ascending runs of numbers. On
+// MariaDB, Runs maps each domain to one run that ends at the domain's last sequence number, and Servers has the server
+// that wrote that last transaction.
 //
-// We don't use go-mysql's sets: they lose tags (MySQL ≥ 8.3), and adding to a set with thousands of runs must be cheap.
+// go-mysql's sets lose tags (MySQL ≥ 8.3), and adding to a set with thousands of runs is slow.
 type Set struct {
 	Flavor  Flavor
 	Runs    map[string][]Run
-	Servers map[string]string // MariaDB: domain → server id
+	Servers map[string]string // MariaDB: domain → id of the server that wrote its last transaction
 }
 
 // New returns an empty set.
@@ -43,7 +43,7 @@ func New(f Flavor) *Set {
 	return &Set{Flavor: f, Runs: map[string][]Run{}, Servers: map[string]string{}}
 }
 
-// Parse reads the server's text form.
+// Parse parses a GTID set as the server prints it.
 func Parse(f Flavor, text string) (*Set, error) {
 	s := New(f)
 	for _, part := range strings.Split(text, ",") {
@@ -135,7 +135,8 @@ func IsUUID(s string) bool {
 	return true
 }
 
-// Add adds a run of transactions with a MySQL UUID. Nearly always it continues the last run of this UUID.
+// Add adds a run of transactions of a MySQL UUID. It tries first to extend the UUID's last run, because that is nearly
+// always possible.
 func (s *Set) Add(sid string, r Run) {
 	runs := s.Runs[sid]
 	if n := len(runs); n > 0 && runs[n-1].Last+1 == r.First {
@@ -156,7 +157,7 @@ func (s *Set) Add(sid string, r Run) {
 	s.Runs[sid] = slices.Replace(runs, i, j, r)
 }
 
-// AddMaria moves a domain's position to a transaction.
+// AddMaria sets a MariaDB domain's last transaction.
 func (s *Set) AddMaria(domain, server string, seq int64) {
 	if runs := s.Runs[domain]; len(runs) == 1 {
 		runs[0].Last = seq
@@ -192,7 +193,7 @@ func (s *Set) Contains(sid string, n int64) bool {
 func (s *Set) Includes(other *Set) bool {
 	for sid, runs := range other.Runs {
 		for _, r := range runs {
-			if r.Last == 0 { // an empty domain
+			if r.Last == 0 { // a MariaDB domain without transactions
 				continue
 			}
 			have := s.Runs[sid]
@@ -241,7 +242,7 @@ func (s *Set) Clone() *Set {
 	return c
 }
 
-// String is the server's text form, in a fixed order.
+// String returns the set as the server prints it. The order of UUIDs or domains is fixed.
 func (s *Set) String() string {
 	sids := make([]string, 0, len(s.Runs))
 	for sid := range s.Runs {
@@ -277,7 +278,7 @@ func (s *Set) String() string {
 	return b.String()
 }
 
-// Join adds the transactions of another set. For a MariaDB domain, the later of the two positions counts.
+// Join adds the transactions of another set. For a MariaDB domain, the higher sequence number counts.
 func (s *Set) Join(other *Set) {
 	for sid, runs := range other.Runs {
 		if s.Flavor == MariaDB {
