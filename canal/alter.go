@@ -7,24 +7,21 @@ import (
 	"replicator/canal/gtid"
 )
 
-// alteration is an ALTER TABLE or CREATE TABLE of a watched table, split into words. It computes the table's layout
-// (the columns and their types) after the statement.
+// alteration is an ALTER TABLE or CREATE TABLE of a watched table, split into words. Its methods compute the table's
+// layout (the columns and their types) after the statement. After a part that is not understood, the layout is unknown.
 //
-// Package canal parses the words itself, because existing parsers reject statements that servers accept. TiDB's parser,
-// for example, doesn't know these parts of MySQL 9's and MariaDB's syntax: DEFAULT (expression), INVISIBLE, POINT,
-// ENGINE_ATTRIBUTE, ONLINE, IF EXISTS after TABLE, WAIT, UUID, INET6, COMPRESSED, PERSISTENT, SYSTEM VERSIONING or
-// newer collations. A layout needs only the names, types, character sets and order of columns. If a part of the
-// statement is not understood, the layout becomes unknown. It is never guessed.
+// Existing parsers, such as TiDB's, reject syntax that MySQL 9 and MariaDB accept, so this package parses the words
+// itself.
 type alteration struct {
 	effect alterEffect
 	words  []word // the words after the table's name
-	lax    bool   // values that don't fit a column are converted without an error (ALTER IGNORE, or sql_mode)
+	lax    bool   // the server converts values that don't fit a column instead of failing (ALTER IGNORE, or sql_mode)
 }
 
 type alterEffect int
 
 const (
-	columnsStay    alterEffect = iota // an index is added or dropped, or the table exists already
+	columnsStay    alterEffect = iota // an index is added or dropped, or CREATE TABLE IF NOT EXISTS
 	columnsChange                     // ALTER TABLE
 	columnsAreMade                    // CREATE TABLE
 	columnsUnknown                    // the table is dropped, or replaced by a different table
@@ -36,21 +33,21 @@ type change struct {
 	name       string // the column's new name; "": the column is dropped
 	definition *layoutColumn
 	first      bool
-	after      string // the column that AFTER names: the changed column follows it
+	after      string // the column after which AFTER places this one; "": no AFTER
 	ifExists   bool   // IF EXISTS, IF NOT EXISTS: no error if there is nothing to do
-	generated  bool   // the column is computed from other columns of the same row
+	generated  bool
 	notNull    bool
 }
 
 type alterReader struct {
 	flavor  gtid.Flavor
-	charset string // default character set for added text columns
+	charset string
 	changes []change
 	convert string // the character set in CONVERT TO CHARACTER SET
 }
 
-// behind returns the table's layout after the statement; nil if that layout can't be known. before is the layout before
-// the statement; nil if unknown.
+// behind returns the table's layout (its columns and their types) after the statement, given the layout before it. A
+// nil layout is unknown.
 func (a alteration) behind(before *layout, f gtid.Flavor) *layout {
 	switch {
 	case a.effect == columnsStay:
@@ -67,10 +64,10 @@ func (a alteration) behind(before *layout, f gtid.Flavor) *layout {
 	return r.apply(before)
 }
 
-// read reads the parts of the ALTER TABLE. before is the layout before the statement. The result is nil if before is
-// nil, or if a part is not understood.
+// read parses the ALTER TABLE clause by clause. The result is nil if a clause is not understood, or if before is nil:
+// then the table's columns before the statement are unknown.
 func (a alteration) read(before *layout, f gtid.Flavor) *alterReader {
-	if before == nil || len(a.words) >= maxWords { // words beyond maxWords are missing
+	if before == nil || len(a.words) >= maxWords { // the words after the first maxWords were cut off
 		return nil
 	}
 	r := &alterReader{flavor: f, charset: before.Charset}
@@ -104,7 +101,6 @@ func split(words []word) (parts [][]word) {
 	return append(parts, words[from:])
 }
 
-// wordsAt holds the words of a statement that are still to be read.
 type wordsAt []word
 
 func (p wordsAt) at(i int) word {
@@ -114,7 +110,6 @@ func (p wordsAt) at(i int) word {
 	return word{}
 }
 
-// skip moves past the keywords if all of them come next, and reports whether they do.
 func (p *wordsAt) skip(keywords ...string) bool {
 	for i, k := range keywords {
 		if !p.at(i).is(k) {
@@ -140,9 +135,9 @@ func (r *alterReader) option(part wordsAt) bool {
 	return true
 }
 
-// charset reads CHARACTER SET x or COLLATE x, and returns the character set's name. For a collation that fits several
-// character sets, it returns otherwise. ok is false if neither clause comes next. It is also false for DEFAULT, which
-// means the database's character set.
+// charset reads CHARACTER SET x or COLLATE x, and returns the character set's name; for a collation that fits several
+// character sets, otherwise. ok is false if neither clause comes next, and for DEFAULT, which means the database's
+// character set.
 func (p wordsAt) charset(otherwise string) (name string, ok bool) {
 	set := p.skip("CHARACTER", "SET") || p.skip("CHARSET") || p.skip("CHAR", "SET")
 	if !set && !p.skip("COLLATE") {
@@ -155,13 +150,13 @@ func (p wordsAt) charset(otherwise string) (name string, ok bool) {
 		return "", false
 	case set:
 		name = w.text
-	case strings.HasPrefix(strings.ToLower(name), "uca"): // MariaDB's short names fit several character sets
+	case strings.HasPrefix(strings.ToLower(name), "uca"): // MariaDB's uca1400 collations fit several character sets
 		return otherwise, otherwise != ""
 	}
 	return charsetName(name), true
 }
 
-// part reads one part of an ALTER TABLE. It returns false if it doesn't understand the part.
+// part reads one clause of an ALTER TABLE. It returns false if it doesn't understand the clause.
 func (r *alterReader) part(part wordsAt) bool {
 	first := part.at(0)
 	switch {
@@ -189,9 +184,8 @@ func (r *alterReader) part(part wordsAt) bool {
 	return keepsColumns[strings.ToUpper(first.text)]
 }
 
-// keepsColumns lists words that begin a part which changes neither the order nor the types of columns. (ADD, DROP and
-// RENAME begin such a part only sometimes, so method part reads further. CONVERT changes character sets, which method
-// option reads.) Table options without commas between them are one part, so only the first one is looked up.
+// keepsColumns lists the first words of ALTER TABLE clauses that change neither the order nor the types of columns.
+// Table options without commas between them are one clause, so only the first one is looked up.
 var keepsColumns = map[string]bool{
 	"ALTER":  true, // changes a column's default, or whether an index is used or a check is enforced
 	"ENGINE": true, "AUTO_INCREMENT": true, "COMMENT": true, "ROW_FORMAT": true, "KEY_BLOCK_SIZE": true, "ALGORITHM": true,
@@ -216,7 +210,7 @@ func isKeyAt(part wordsAt, i int) bool {
 func (p *wordsAt) exists() bool { return p.skip("IF", "EXISTS") || p.skip("IF", "NOT", "EXISTS") }
 
 func (r *alterReader) drop(p wordsAt) bool {
-	if p.at(0).is("SYSTEM") || p.at(0).is("PERIOD") { // SYSTEM VERSIONING adds or drops hidden columns
+	if p.at(0).is("SYSTEM") || p.at(0).is("PERIOD") { // adding or dropping SYSTEM VERSIONING adds or drops hidden columns
 		return false
 	}
 	c := change{ifExists: p.exists(), old: p.at(0).text}
@@ -264,14 +258,13 @@ func (r *alterReader) rename(p wordsAt) bool {
 		return true
 	}
 	if !p.skip("COLUMN") {
-		return true // RENAME to the table's current name; classifyStatement handles real renames
+		return true // RENAME to the table's own name; the statement parser handles a RENAME to another name
 	}
 	c := change{ifExists: p.exists(), old: p.at(0).text, name: p.at(2).text}
 	r.changes = append(r.changes, c)
 	return p.at(0).isName() && p.at(1).is("TO") && p.at(2).isName()
 }
 
-// define reads a column's definition, and FIRST or AFTER if it follows.
 func (r *alterReader) define(p wordsAt) (c change, ok bool) {
 	name := p.at(0)
 	if !name.isName() || p.at(1).is(".") {
@@ -327,9 +320,9 @@ func (c *change) constrain(p wordsAt) {
 	}
 }
 
-// attributes reads the words after a type into t, and returns the column's character set. charset is what the column
-// has without such words. The second result is false if the character set can't be known, or if the column is part of
-// system versioning.
+// attributes reads the words after a column's type into t. It returns the column's character set, which is charset if
+// the words name none. It returns false if the character set can't be known, or if the words are about system
+// versioning.
 func attributes(t *columnType, p wordsAt, charset string) (string, bool) {
 	depth := 0
 	for ; len(p) > 0; p = p[1:] {
@@ -355,7 +348,7 @@ func attributes(t *columnType, p wordsAt, charset string) (string, bool) {
 			charset = "ucs2"
 		case w.is("BYTE"):
 			charset = "binary"
-		case w.is("SYSTEM"), w.is("ROW"): // system versioning: columns that are hidden, or missing from some rows
+		case w.is("SYSTEM"), w.is("ROW"): // MariaDB's WITHOUT SYSTEM VERSIONING and AS ROW START are not understood
 			return "", false
 		default:
 			t.flag(w)
@@ -380,7 +373,7 @@ func (r *alterReader) apply(before *layout) *layout {
 		}
 		matched[i] = true
 		switch x := r.changes[i]; {
-		case x.name == "" || x.first || x.after != "": // the column is dropped or moved
+		case x.name == "" || x.first || x.after != "": // a dropped column, or one that is inserted below
 		case x.definition == nil:
 			after.Columns = append(after.Columns, layoutColumn{x.name, c.Type, c.Charset})
 		default:
@@ -434,11 +427,11 @@ func (r *alterReader) converted(l *layout) *layout {
 	return l
 }
 
-// create returns the layout of a new table.
+// create returns the layout (columns and types) of the table that a CREATE TABLE makes; nil if unknown.
 func (a alteration) create(f gtid.Flavor) *layout {
 	p := wordsAt(a.words)
 	if !p.at(0).is("(") {
-		return nil // LIKE another table, AS SELECT
+		return nil // CREATE TABLE … LIKE or AS SELECT, which take columns from other tables
 	}
 	end, depth := 0, 0
 	for ; end < len(p); end++ {

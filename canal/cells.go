@@ -13,11 +13,11 @@ import (
 // versionsRead is how many rows a query reads for each requested cell, because a cell may have several rows.
 const versionsRead = 4
 
-// Cells implements replicator.Reader. It reads only the key columns, so an index on them is enough. It lists each
-// variant of a key, so it does not use DISTINCT: the server would treat "a" and "A" as equal.
+// Cells implements replicator.Reader. It reads only the key columns, so an index on them is enough. It must list keys
+// that the server treats as equal, such as "a" and "A", separately, so it does not use DISTINCT.
 func (r *Reader) Cells(ctx context.Context, table string, columns []string, after string,
 	limit int) (cells []replicator.Cell, next string, err error) {
-	for next = after; len(cells) == 0 || next != "" && len(cells) < limit; { // for a pattern, one table after another
+	for next = after; len(cells) == 0 || next != "" && len(cells) < limit; { // of a pattern, read one table after another
 		some, behind, err := r.cellsOf(ctx, table, columns, next, limit-len(cells))
 		if err != nil {
 			return nil, "", err
@@ -73,7 +73,8 @@ func (r *Reader) cellsOf(ctx context.Context, table string, columns []string, af
 	return cells, next, nil
 }
 
-// Siblings implements replicator.Reader. Like Cells, it lists each variant of a key.
+// Siblings implements replicator.Reader. It lists keys that the server treats as equal, such as "a" and "A",
+// separately.
 func (r *Reader) Siblings(ctx context.Context, table string,
 	keys []replicator.Key) (cells []replicator.Cell, err error) {
 	all, err := r.selections(table)

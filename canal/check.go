@@ -62,7 +62,8 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	return c.findings
 }
 
-// unnumbered reports a MySQL server that writes transactions without GTIDs. Type fence lists the consequences.
+// unnumbered reports a MySQL server that may write transactions without GTIDs. Then views can't move to another server,
+// and reads may have to lock rows.
 func (c *checker) unnumbered(ctx context.Context, db querier, srv server) {
 	if srv.flavor != gtid.MySQL || srv.gtidMode == "ON" {
 		return
@@ -121,7 +122,7 @@ func (c *checker) durability(ctx context.Context, db querier) {
 // merged reports columns of merging views (views of several tables) that none of the tables has: typing errors. It
 // skips columns that views require of a single table, because the check of that table covers them.
 func (c *checker) merged(ctx context.Context, db *sql.Conn, srv server, s *Source) {
-	wanted, found := map[string][]string{}, map[string]bool{} // wanted: tables that may have a column, by its name
+	wanted, found := map[string][]string{}, map[string]bool{} // wanted: column → tables that may have it
 	for _, t := range s.cfg.Tables {
 		for _, name := range t.Columns {
 			found[name] = true
@@ -162,7 +163,6 @@ func (c *checker) fail(what, detail, fix string) { c.add(replicator.Fail, what, 
 // describe returns the text of a driver's error. These errors contain no password.
 func describe(err error) string { return err.Error() }
 
-// grantFix returns the GRANT statement for the rights that the session's account needs.
 func grantFix(ctx context.Context, db querier) string {
 	account := "the dsn's user"
 	if rows, err := named(ctx, db, "SELECT CURRENT_USER() AS account"); err == nil && len(rows) == 1 {
@@ -231,7 +231,7 @@ func (c *checker) grants(ctx context.Context, db querier) {
 	c.ok("grants", "SELECT, REPLICATION SLAVE, REPLICATION CLIENT")
 }
 
-// minRetention is the shortest retention without a warning. An outage of a weekend needs more.
+// minRetention is the shortest retention of binlogs that gets no warning. An outage of a weekend needs more.
 const minRetention = 24 * time.Hour
 
 func (c *checker) retention(ctx context.Context, db querier, srv server) {
@@ -337,7 +337,7 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 	w.schema.Store(shape)
 	x, err := newSelection(w)
 	if err != nil {
-		return // an earlier check reported the error
+		return
 	}
 	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // an error: the search took too long
 		c.warn("table "+table.Name,
@@ -347,7 +347,7 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 	}
 }
 
-// cascade matches a foreign key whose cascades change rows that no statement names.
+// cascade finds foreign keys in SHOW CREATE TABLE that change this table's rows when another table's rows change.
 var cascade = regexp.MustCompile(`CONSTRAINT .* FOREIGN KEY .* ON (DELETE|UPDATE) (CASCADE|SET NULL)`)
 
 // cascades warns of foreign keys that change rows without entries in the binlog. If InnoDB itself executes foreign keys
@@ -386,7 +386,7 @@ func (s *schema) hasIndex(columns []string) bool {
 	})
 }
 
-// hasIndexSet is hasIndex for columns in any order.
+// hasIndexSet reports whether an index begins with these columns, in any order.
 func (s *schema) hasIndexSet(columns []string) bool {
 	return slices.ContainsFunc(s.indexed, func(index []string) bool {
 		return len(index) >= len(columns) && subset(index[:len(columns)], columns)
@@ -469,7 +469,7 @@ func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Dur
 		return 0, err
 	}
 	defer conn.Close()
-	s.textual(ctx, conn) // updates binlog_format in the metrics
+	s.textual(ctx, conn) // Retention is called regularly, so it also reads binlog_format, for the metrics
 	kept, err := retention(ctx, conn, srv)
 	if err != nil {
 		return 0, err

@@ -10,9 +10,9 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// joins checks that rows can be joined, and that indexes serve both directions. One direction is from a row to its
-// joined rows. The other is from a changed joined row to the rows that include it. Without these indexes, each change
-// reads a whole table of the source.
+// joins checks that rows can be joined, and that indexes serve both directions: from a row to its joined rows, and from
+// a changed joined row to the rows that include it. Without these indexes, each change reads a whole table of the
+// source.
 func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table) {
 	t := tables{byName: map[string][]*watched{}}
 	for _, table := range all {
@@ -35,11 +35,11 @@ func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table
 	}
 	said := map[string]bool{}
 	for _, table := range all {
-		byID := map[string]string{"": table.Name} // each lookup's joined table, by the lookup's ID; "": table itself
+		byID := map[string]string{"": table.Name} // lookup ID → the table whose rows the lookup reads; "" → table itself
 		for _, l := range table.Lookups {
 			byID[l.ID] = l.Table
 			var columns []string
-			paths := map[string][]string{} // by lookup ID: the columns of its table from which On takes values
+			paths := map[string][]string{}
 			for _, on := range l.On {
 				columns, paths[on.From] = append(columns, on.Column), append(paths[on.From], on.Path)
 			}
@@ -50,7 +50,7 @@ func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table
 }
 
 // joinIndex reports a table without an index that begins with the columns by which a join reads the table. said has the
-// fixes that were already reported.
+// ALTER statements that were already reported.
 func (c *checker) joinIndex(w *watched, columns []string, said map[string]bool) {
 	if w == nil || w.schema.Load().hasIndexSet(columns) || w.schema.Load().hasIndex(columns) {
 		return

@@ -10,13 +10,13 @@ import (
 )
 
 // clientOf returns two settings of the client that sent a statement: its sql_mode, and the collation of its
-// character_set_client. A missing value is 0. vars are the statement's status variables. The servers write them in a
-// fixed order, with these two near the beginning. Later variables differ between servers and are not read.
+// character_set_client. It finds them in the statement's status variables (vars), near the beginning. A missing value
+// is 0.
 func clientOf(vars []byte) (mode sqlMode, collation uint64) {
 	const (
 		flagsCode         = 0
 		modeCode          = 1
-		oldCatalogCode    = 2 // a zero byte follows the name
+		oldCatalogCode    = 2 // here, unlike in catalogCode, a zero byte follows the name
 		autoIncrementCode = 3
 		charsetCode       = 4
 		catalogCode       = 6
@@ -40,10 +40,9 @@ func clientOf(vars []byte) (mode sqlMode, collation uint64) {
 	return mode, 0
 }
 
-// classify determines what a statement does. The servers log a statement as the client's bytes, in the client's
-// character set. Most statements that the servers write themselves (DROP TABLE) are in that character set, too. But
-// CREATE TABLE … SELECT, CREATE TABLE … LIKE and LOAD DATA are logged in UTF-8. So if a statement has no effect when
-// read in the client's character set, and is valid UTF-8, it is read a second time, as UTF-8.
+// classify determines what a statement does. The servers log most statements in the client's character set, but CREATE
+// TABLE … SELECT, CREATE TABLE … LIKE and LOAD DATA in UTF-8. So a statement that has no effect if read in the
+// client's character set is read again as UTF-8.
 func (s *stream) classify(ctx context.Context, database string, text, vars []byte) (statement, error) {
 	mode, collation := clientOf(vars)
 	decoded, err := s.charsets.Decode(ctx, collation, text)

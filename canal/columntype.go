@@ -14,8 +14,8 @@ import (
 type columnType struct {
 	name     string   // as in information_schema: int, varchar, …
 	args     []string // the arguments: 10 and 2 for DECIMAL(10, 2), the members for an ENUM
-	unsigned bool     // the type is an unsigned integer
-	oldTime  bool     // the type is a time with fractional digits in the format of MariaDB 5.3
+	unsigned bool
+	oldTime  bool // the type is a time with fractional digits in the format of MariaDB 5.3
 }
 
 // String returns the type as information_schema shows it.
@@ -61,7 +61,6 @@ var typeNames = map[string]string{
 	"geometrycollection": "geomcollection",
 }
 
-// plainTypes are the known types, by the names that the servers show.
 var plainTypes = []string{
 	"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit", "year", "date", "time",
 	"datetime", "timestamp", "char", "varchar", "binary", "varbinary", "tinytext", "text", "mediumtext", "longtext",
@@ -69,7 +68,6 @@ var plainTypes = []string{
 	"multipoint", "multilinestring", "multipolygon", "geomcollection", "vector", "uuid", "inet4", "inet6",
 }
 
-// typeReader reads a type from the words of a statement, or of information_schema.
 type typeReader struct {
 	words []word
 	i     int
@@ -122,7 +120,6 @@ func (r *typeReader) read() (t columnType, national, ok bool) {
 	return t, national, t.shape(args)
 }
 
-// arguments reads the arguments in parentheses: numbers or strings, separated by commas.
 func (r *typeReader) arguments() (args []string, ok bool) {
 	if !r.at().is("(") {
 		return nil, true
@@ -202,7 +199,6 @@ var maxBytes = map[string]int{
 	"gb18030": 4, "sjis": 2, "cp932": 2, "ujis": 3, "eucjpms": 3, "euckr": 2,
 }
 
-// charsetName returns the name that current versions of both servers use for a character set.
 func charsetName(name string) string {
 	if name = strings.ToLower(name); name == "utf8" {
 		return "utf8mb3"
@@ -254,7 +250,6 @@ func declaredType(fullType string) (columnType, bool) {
 	return t, ok
 }
 
-// flag handles a word that follows the type, such as UNSIGNED.
 func (t *columnType) flag(w word) {
 	switch t.name {
 	case "tinyint", "smallint", "mediumint", "int", "bigint":

@@ -21,7 +21,6 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// eachRow calls f for every row and closes rows.
 func eachRow(rows *sql.Rows, f func() error) error {
 	defer rows.Close()
 	for rows.Next() {
@@ -32,7 +31,6 @@ func eachRow(rows *sql.Rows, f func() error) error {
 	return rows.Err()
 }
 
-// The servers' error numbers that this package distinguishes.
 const (
 	errnoAccessDenied     = 1045
 	errnoDBAccessDenied   = 1044
@@ -79,14 +77,14 @@ const (
 )
 
 // sqlConfig returns the configuration of the connection pool. It overrides parameters of the DSN that would change the
-// form of values.
+// form in which the server sends values.
 func sqlConfig(dsn string) (*mysql.Config, error) {
 	cfg, err := mysqldsn.Parse(dsn)
 	if err != nil {
 		// err may quote the password
 		return nil, errors.New("the dsn can't be read: write it as USER:PASSWORD@tcp(HOST:PORT)/DATABASE")
 	}
-	cfg.Logger = &mysql.NopLogger{} // errors are returned; only our own log prints
+	cfg.Logger = &mysql.NopLogger{} // the driver needs no log, because it returns all errors
 	cfg.ParseTime = false
 	cfg.InterpolateParams = true // saves a round trip, and the server sends values as text
 	cfg.MultiStatements = false

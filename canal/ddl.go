@@ -9,23 +9,22 @@ import (
 type effect int
 
 const (
-	effectNone     effect = iota
-	effectBegin           // a transaction begins
-	effectCommit          // the transaction is committed
-	effectRollback        // the transaction is rolled back
-	effectPartial         // ROLLBACK TO SAVEPOINT: a part of the transaction is undone
-	effectXABegin         // the rows that follow are applied only at XA COMMIT
-	effectXAPart          // XA END, XA PREPARE
-	effectXAEnd           // XA COMMIT, XA ROLLBACK
-	effectSave            // SAVEPOINT, RELEASE: no effect
-	effectRows            // the statement changes rows of watched tables without row events
-	effectAlter           // the statement may change a watched table's columns or keys
+	effectNone effect = iota
+	effectBegin
+	effectCommit
+	effectRollback
+	effectPartial // ROLLBACK TO SAVEPOINT: a part of the transaction is undone
+	effectXABegin // the rows that follow are applied only at XA COMMIT
+	effectXAPart  // XA END, XA PREPARE
+	effectXAEnd   // XA COMMIT, XA ROLLBACK
+	effectSave    // SAVEPOINT, RELEASE: no effect
+	effectRows    // the statement changes rows of watched tables without row events
+	effectAlter   // the statement may change a watched table's columns or keys
 )
 
 // statement is what we know about a statement logged as text: enough to tell whether it changed rows of a watched table
-// without row events. If that is unclear, the statement counts as a change. A statement of an unknown kind counts only
-// if it contains a word such as INSERT and names a watched table. This is not a full parser: existing parsers reject
-// each server's newest syntax, and would skip such a statement.
+// without row events. If that is unclear, it counts as a change. Existing parsers would not do, because they reject
+// each server's newest syntax.
 type statement struct {
 	effect  effect
 	tables  []string // the IDs of the watched tables that the statement concerns: see watched.id
@@ -47,7 +46,7 @@ func classifyStatement(query []byte, database string, mode sqlMode,
 	return p.classify()
 }
 
-// transactionControl recognizes the most frequent statements by their first bytes.
+// transactionControl recognizes BEGIN and COMMIT, the most frequent statements, without parsing.
 func transactionControl(query []byte) (statement, bool) {
 	switch len(query) {
 	case len("BEGIN"):
@@ -81,7 +80,6 @@ func (p *statementParser) has(texts ...string) bool {
 	return slices.ContainsFunc(p.words, func(w word) bool { return slices.ContainsFunc(texts, w.is) })
 }
 
-// phrase reports whether the words appear in sequence anywhere in the statement.
 func (p *statementParser) phrase(texts ...string) bool {
 	for i := range p.words {
 		all := true
@@ -141,7 +139,7 @@ func (p *statementParser) classify() statement {
 	return statement{}
 }
 
-// prefixed skips MariaDB's SET STATEMENT variable = value, … FOR, which MariaDB logs before the statement. A FOR inside
+// prefixed classifies the statement after MariaDB's prefix SET STATEMENT variable = value, … FOR. A FOR inside
 // parentheses belongs to a value.
 func (p *statementParser) prefixed() statement {
 	depth := 0
@@ -199,7 +197,6 @@ func (p *statementParser) find(database string, table word) string {
 	return ""
 }
 
-// some returns a list that contains name; empty if name is "".
 func some(name string) []string {
 	if name == "" {
 		return nil
@@ -224,14 +221,13 @@ func changing(tables []string, what string) statement {
 	return statement{effect: effectRows, tables: tables, what: what}
 }
 
-// empties is like changing, for a statement after which the tables have no rows.
+// empties returns a statement that removed all rows of the watched tables; an empty statement if there are none.
 func empties(tables []string, what string) statement {
 	st := changing(tables, what)
 	st.empties = len(tables) > 0
 	return st
 }
 
-// withoutColumns returns the statement with an unknown effect on the tables' columns.
 func (st statement) withoutColumns() statement {
 	st.columns.effect = columnsUnknown
 	return st
@@ -270,9 +266,8 @@ func (p *statementParser) drop() statement {
 	return statement{}
 }
 
-// create handles CREATE. A watched table is created (or replaced) only if its name follows TABLE, and gets an index
-// only if its name follows ON. Other mentions (a column, a SELECT, a foreign key) don't change it. The servers log
-// CREATE … IF NOT EXISTS even if the table exists.
+// create handles CREATE. A watched table is created or replaced only if its name follows TABLE, and gets an index only
+// if its name follows ON. The servers log CREATE … IF NOT EXISTS even if the table exists.
 func (p *statementParser) create() statement {
 	i, replaces := 1, false
 	if p.at(1).is("OR") && p.at(2).is("REPLACE") {
@@ -318,7 +313,7 @@ func altering(tables []string, columns alteration) statement {
 // behindName returns the words after the table name that begins at word i. The result includes strings.
 func (p *statementParser) behindName(i int) []word {
 	_, _, i = p.tableAt(p.pastIfExists(i))
-	for p.at(i).is("WAIT") || p.at(i).is("NOWAIT") { // MariaDB's syntax
+	for p.at(i).is("WAIT") || p.at(i).is("NOWAIT") { // MariaDB allows WAIT n or NOWAIT after the name
 		if p.at(i).is("WAIT") {
 			i++
 		}

@@ -19,19 +19,17 @@ import (
 	"replicator/internal/uuid"
 )
 
-// eventHandler receives the events that the server sends.
 type eventHandler interface {
 	// handle receives one event as the server sent it, including the header. The event's memory is reused afterwards,
 	// unless the event is large. An error ends the dump.
 	handle(raw []byte) error
 }
 
-// dump has the server send its binlog to h, until ctx is done or an error occurs. It reads the next event when h has
-// handled the previous one. With heartbeat 0 the server sends the events that exist, and then ends the dump (io.EOF).
+// dump has the server send its binlog to h, until ctx is done or an error occurs. With heartbeat 0 the server sends the
+// events that exist, and then ends the dump (io.EOF).
 //
 // Short dumps use heartbeat 0. Otherwise an idle server would notice only at its next heartbeat that the reader is
-// gone, and a hundred abandoned dumps would use up all connections. MariaDB would also delay each dump by 0.1 s, until
-// the abandoned one with the same server id has ended.
+// gone, and abandoned dumps would use up its connections.
 func (s *Source) dump(
 	ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, h eventHandler,
 ) error {
@@ -51,7 +49,7 @@ func (s *Source) dump(
 }
 
 func handleAll(c *client.Conn, h eventHandler) error {
-	in := newPackets(c.Conn.Conn) // reads past go-mysql's buffer, which is empty before the first event
+	in := newPackets(c.Conn.Conn) // reads the network connection itself; go-mysql's buffer is empty before the first event
 	for {
 		packet, err := in.next()
 		switch {
@@ -84,15 +82,14 @@ func (s *Source) dumping(
 		err = s.askForBinlog(c, from, heartbeat, id)
 	}
 	if err != nil {
-		c.Close() // err is more important than an error of Close
+		c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// leadsTo checks that a new connection leads to the same server as the pool's connections. The address may now lead to
-// another server, while the pool still talks to the former one. One server's log would then be mistaken for the other
-// server's log. If the servers differ, leadsTo closes the pool's connections, so the next attempt uses the new server
+// leadsTo checks that a new connection leads to the same server as the pool's connections, because the address may now
+// lead to another server. If so, leadsTo closes the pool's connections, and the next attempt uses the new server
 // everywhere.
 func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error {
 	r, err := c.Execute(srv.identityQuery())
@@ -108,7 +105,7 @@ func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error 
 	if err == nil {
 		return nil
 	}
-	// A new connection of the pool leads to the server that the address leads to now: see package link.
+	// Replace the pool's connections by one to the server that the address leads to now.
 	link.Renew(s.db)
 	conn, failed := s.db.Conn(ctx)
 	if failed == nil {
@@ -139,9 +136,8 @@ func (s *Source) askForBinlog(c *client.Conn, from gomysql.Position, heartbeat t
 }
 
 // dumpSession returns the statements that prepare a session for a dump. Events come without checksums, because the
-// stream computes checksums itself. @mariadb_slave_capability lets MariaDB send events that MySQL lacks. The server
-// waits up to a day if a slow sink stops the reading. By default it gives up after a minute, so the reader would start
-// again and again. Each reader has its own UUID, because MySQL ends the older of two dumps with the same UUID.
+// stream computes them itself. The server waits up to a day for a slow sink, instead of a minute. The UUID is random,
+// because MySQL ends the older of two dumps with the same UUID.
 func dumpSession(heartbeat time.Duration) string {
 	me := uuid.Random()
 	return fmt.Sprintf("SET @master_binlog_checksum = 'NONE', @source_binlog_checksum = 'NONE', "+
@@ -170,7 +166,7 @@ func dumpCommand(from gomysql.Position, flags uint16, id uint32) []byte {
 	return append(b, from.Name...)
 }
 
-// connectReplica opens a connection and closes it when ctx is done. go-mysql's connections ignore contexts after
+// connectReplica opens a connection that is closed when ctx is done: go-mysql's connections ignore contexts after
 // dialing.
 func (s *Source) connectReplica(ctx context.Context, srv server, silence time.Duration) (*client.Conn, error) {
 	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -197,15 +193,14 @@ func (s *Source) kill(srv server, number uint32) {
 	defer cancel()
 	c, err := s.connectReplica(ctx, srv, dialTimeout)
 	if err != nil {
-		return // the server will notice at its next heartbeat
+		return // the server will notice at its next heartbeat that the reader is gone
 	}
 	defer c.Close()
 	_, _ = c.Execute(fmt.Sprintf("KILL %d", number)) // the dump may have ended already
 }
 
-// longRead is the network connection under a replication connection. A binlog is read in many small pieces. A new
-// deadline for each piece would cost a quarter of the throughput, so longRead renews the deadline only after a quarter
-// of the timeout. Heartbeats arrive more often than the timeout, so only a dead link reaches the deadline.
+// longRead is the network connection under a replication connection. A new deadline for each of the many small reads
+// would cost a quarter of the throughput. So the deadline is renewed only after a quarter of the timeout.
 type longRead struct {
 	net.Conn
 	timeout time.Duration

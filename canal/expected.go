@@ -10,8 +10,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// expectation is the approximate number of rows that a scan reads if it reads only rows with these values of the column
-// role.
+// expectation is an estimate of how many rows a scan reads if it reads only rows with these values in the column role
+// (Table.Column).
 type expectation struct {
 	columns []string
 	rows    int64
@@ -19,9 +19,9 @@ type expectation struct {
 
 const sampledRows = 1000
 
-// expected estimates how many rows a scan reads if it reads only some values of the column role. The server knows only
-// the table's total, so expected counts these values among the rows at both ends of the table. This query waits for no
-// lock. The result is 0 if the scan reads all rows, or if the counted rows have none of the values.
+// expected estimates how many rows a scan reads if it reads only some values of the column role (Table.Column). The
+// server knows only the table's total, so expected counts the values among the rows at both ends of the table. The
+// result is 0 if the scan reads all rows, or if no counted row has one of the values.
 func (r *Reader) expected(ctx context.Context, conn *sql.Conn, x *selection, columns []string) (int64, error) {
 	in, args := x.wanted(columns)
 	if in == "" {

@@ -15,14 +15,12 @@ import (
 	"replicator/internal/pause"
 )
 
-// fence is taken before rows are read: reads on the same connection see every change up to the log position low. They
-// may also see later changes.
+// fence is taken before rows are read: reads on the same connection then see every change up to the log position low,
+// and perhaps later changes.
 //
-// Both servers write a transaction to the binlog first, and make it visible to queries afterwards. With
-// semi-synchronous replication the time between is as long as a replica takes to answer. So the binlog's end may
-// include transactions that are still invisible. If a scan used that end as low, it would lose commits just before the
-// tail's start. It could also see a row before its delete, and give the row a position after the tail's re-read of the
-// cell. The deleted row would then come back permanently.
+// Both servers write a transaction to the binlog first, and make it visible to queries afterwards. So the binlog's end
+// may include transactions that are still invisible. If a scan used that end as low, it would miss them, and could
+// bring back a row that one of them deletes.
 //
 // How a reader waits for visibility:
 //
@@ -38,28 +36,24 @@ import (
 //
 // The first three never delay writes of the application. The others may delay a write while they read a few rows.
 //
-// For a re-read of single cells (present), low is the log's end at the time of the call. It is not the position that
-// the tail has read up to, although that would need no query. The reader may be an hour behind, or may not have begun,
-// so the re-read may see rows an hour newer than the tail. With the tail's position as low, the changes of that hour
-// would count as later than the re-read. A version that was written and deleted within the hour would be shown again,
-// although readers of the view have already seen its successor. With the log's end as low, these changes count as older
-// (State.Next). So no caller needs to know the tail's position. Re-reads after deletes and fills come after the changes
-// are in the log. Repairs and verify may run while the tail lags. Explain and dead letters may run without a tail.
+// For a re-read of single cells (present), low is the log's end at the time of the call, even if the reader is an hour
+// behind. So when the reader reaches the changes of that hour, they count as older than the re-read (State.Next), which
+// saw them.
 //
-// Scans read many rows, and the tail handles rows that change meanwhile (pipeline/window.go). So low may be earlier for
-// a scan, but not before the reader's start.
+// For a scan, low may be earlier, but not before the reader's start: changes during a scan are handled when the log is
+// read (pipeline/window.go).
 type fence struct {
 	low   int64
 	lock  string // the clause that makes reads lock their rows; "" if all changes up to low are visible without locks
-	waits bool   // locking reads wait until other sessions unlock the rows
+	waits bool   // locking reads wait until other sessions unlock the rows, instead of failing
 }
 
 // settleTime is how long a scan waits for transactions that are in the binlog but not yet visible.
 const settleTime = time.Minute
 
-// fence returns a fence for a scan. Its lower bound (low) is never before the reader's start. On MySQL with GTIDs,
-// fence waits until queries see all transactions that the tail has read, and low is the end of the last one. If the
-// tail's transactions are unknown, fence does the same as present.
+// fence returns a fence for a scan. On MySQL with GTIDs, it waits until queries see all transactions that the reader
+// has read from the binlog, and low is the end of the last one. On MariaDB, low is any position up to which everything
+// is visible, but not before the reader's start. Otherwise fence does the same as present.
 func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	if r.server.flavor == gtid.MariaDB {
 		f = &fence{}
@@ -101,15 +95,14 @@ func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err err
 	return f, r.lockToRead(ctx, conn, f)
 }
 
-// ifFree is the clause of a locking read that fails at once if a row is locked. A transaction that is in the binlog and
-// not yet visible still holds its row locks. So a row that is not locked shows every change in the binlog. The read
-// must not wait: it holds locks on other rows, and could become part of a deadlock. The server would then roll back the
-// transaction with the fewest changes and locks, which may be the application's.
+// ifFree makes a locking read fail at once if a row is locked. A transaction that is in the binlog but not yet visible
+// still locks its rows, so the rows that are not locked show every change in the binlog. Waiting might end in a
+// deadlock, for which the server might roll back the application's transaction.
 const ifFree = " FOR SHARE NOWAIT"
 
-// lockToRead makes reads after the fence lock their rows. SELECT rights are enough. MySQL 5.7 has no NOWAIT, so its
-// reads wait, up to a second. They read few rows (atMost) and lock no gaps. A deadlock then most likely ends the read,
-// not the application's transaction, because the read holds the fewest locks.
+// lockToRead makes reads after the fence lock their rows. MySQL 5.7 has no NOWAIT, so its reads wait, up to a second.
+// They read few rows (atMost) and lock no gaps, so a deadlock most likely ends the read and not the application's
+// transaction.
 func (r *Reader) lockToRead(ctx context.Context, conn *sql.Conn, f *fence) error {
 	if r.server.isFrom(8, 0, 0) {
 		f.lock = ifFree
@@ -182,10 +175,9 @@ func (r *Reader) untilVisible(ctx context.Context, conn *sql.Conn, gtids string)
 	return nil
 }
 
-// visibleFrom returns a log position up to which queries on MariaDB see everything. It waits until that position is at
-// or after the given one. The position is the one that a consistent snapshot names. The snapshot itself is not read,
-// because it may lack rows. If another table has since replaced a watched one, as gh-ost does, the snapshot may lack
-// rows that were copied earlier.
+// visibleFrom returns a log position, at or after from, up to which queries on MariaDB see everything. It takes
+// consistent snapshots until one has such a position. Rows are not read from the snapshot: of a table that was just
+// swapped in, as gh-ost does, it may lack rows.
 func (r *Reader) visibleFrom(ctx context.Context, conn *sql.Conn, from int64) (int64, error) {
 	for late := time.Now().Add(settleTime); ; {
 		low, err := r.snapshot(ctx, conn)
@@ -201,7 +193,6 @@ func (r *Reader) visibleFrom(ctx context.Context, conn *sql.Conn, from int64) (i
 	}
 }
 
-// snapshot takes a consistent snapshot and returns its log position.
 func (r *Reader) snapshot(ctx context.Context, conn *sql.Conn) (low int64, err error) {
 	defer func() { err = cmp.Or(err, commit(ctx, conn)) }()
 	for _, q := range []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
@@ -229,10 +220,9 @@ func commit(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// snapshotReads is how often the position of a snapshot is read; the lowest answer counts. While MariaDB shows the
-// values of binlog_snapshot_%, it keeps them in memory that all sessions share. If two sessions ask at once, one may
-// see the position of the other session's snapshot, or no position. With six sessions that asked all the time, two of a
-// thousand answers were too high.
+// snapshotReads is how often the position of a snapshot is read; the lowest answer counts. MariaDB keeps
+// binlog_snapshot_% in memory that all sessions share, so an answer may be the higher position of another session's
+// snapshot.
 const snapshotReads = 3
 
 // snapshotPlace asks once for the position of the session's snapshot. The answer is nearly always right.

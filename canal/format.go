@@ -7,19 +7,15 @@ import (
 	"strings"
 )
 
-// The binlog lacks rows if the server logs statements, or was restarted without binlog_format = ROW in its
-// configuration. So we read the setting at the start. We read it again when a statement arrives that changed a watched
-// table, because the error must then say that the operator has to correct the setting first. MySQL 9.7 still has this
-// setting, although it is deprecated.
+// The binlog lacks rows while binlog_format is not ROW. So the setting is read at the start, and again when a statement
+// without row events changed a watched table: the error must say that the operator has to correct the setting first.
 
 // loggedAsText describes a change of a table by a statement without rows in the binlog.
 const loggedAsText = "was changed by a statement logged as text (binlog_format was not ROW in that session)"
 
-// mendFormat tells the operator how to make a server log rows.
 const mendFormat = "SET GLOBAL binlog_format = ROW, and in my.cnf. End open sessions, which keep their old format"
 
-// textual returns the server's binlog_format if it is not ROW; otherwise "". The status shows the result until the next
-// call.
+// textual returns the server's binlog_format if it is not ROW; otherwise "". It also keeps the result for Stats.
 func (s *Source) textual(ctx context.Context, db querier) string {
 	format, err := variable(ctx, db, "binlog_format")
 	if err != nil {

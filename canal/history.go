@@ -13,8 +13,8 @@ import (
 // are merged. Reader.Position may then return an earlier end than possible, but never a later one.
 const maxHistory = 4096
 
-// history keeps the ends of transactions that were read, until a position at or after them is requested. Recording an
-// end builds no strings: the server UUIDs of GTIDs are indexes into names, and a GTID set is built only on request.
+// history keeps the ends of the transactions that were read, until Reader.Position is asked for a position at or after
+// them. A GTID set is built only then, so recording an end builds no strings.
 type history struct {
 	mu    sync.Mutex
 	at    end       // the latest end that Reader.Position has returned
@@ -22,17 +22,16 @@ type history struct {
 	gtids bool      // the server uses GTIDs, so base is known
 	maria bool
 	ends  []end // the ends of transactions read after the end in field at, ascending
-	// the position after the last delivered rows; used only while the transaction of these rows has not ended
+	// the position after the last delivered rows; used only until their transaction ends
 	open end
-	seen end // the start of the file that was the binlog's latest when a query last found rows
-	// the transactions that the server had executed when a query last found rows; nil once a position includes all of
-	// them
+	seen end // the start of the newest binlog file when a query last read rows
+	// all transactions that the server had executed when a query last read rows; nil once a position includes them
 	queried *gtid.Set
 	names   []sid
 	ids     map[sid]int32
 
-	highest   *gtid.Set   // MariaDB: highest number in each domain, and its writer; field peak may have a higher one
-	peak      gtidRun     // the highest number in the last transaction's domain; empty if field highest includes it
+	highest   *gtid.Set   // MariaDB: the highest number in each domain, and the server that wrote it; see peak
+	peak      gtidRun     // MariaDB: the last transaction, if it has a higher number than highest; empty: none
 	forked    atomic.Bool // two MariaDB servers numbered transactions independently: see token.Forked
 	anonymous bool        // the last transaction of which anything was read has no GTID: see token.Anonymous
 }
@@ -48,10 +47,10 @@ type end struct {
 	event event // the event that ends at pos
 	order int64
 
-	anonymous bool // the transaction has no GTID
+	anonymous bool
 
-	last gtidRun   // the transaction that ends at pos; after a merge, the last run of the merged transactions
-	more []gtidRun // merged transactions that don't form one run with last
+	last gtidRun   // the transaction that ends at pos; if ends were merged, the last run of their transactions
+	more []gtidRun // if ends were merged: their transactions that don't form one run with last
 }
 
 func (e end) placed() placed {
@@ -98,7 +97,7 @@ func (h *history) know(at end, base *gtid.Set) {
 func (h *history) add(e end) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if n := len(h.ends); n > 0 && h.ends[n-1].order >= e.order { // a heartbeat repeats a position
+	if n := len(h.ends); n > 0 && h.ends[n-1].order >= e.order { // a heartbeat repeats a known position
 		return
 	}
 	if e.order <= h.at.order {
@@ -113,9 +112,8 @@ func (h *history) add(e end) {
 }
 
 // judge checks the number of a MariaDB transaction. If another server had written the domain's highest number so far,
-// and the new number is not above it, the histories have forked (token.Forked). judge must run for each transaction
-// that is read, because a merge of ends keeps only the last transaction. Most transactions have the same writer as the
-// previous one, and need no map look-up.
+// and this number is not above it, two servers have numbered independently (token.Forked). judge must run for each
+// transaction that is read, because a merge of ends keeps only the last one.
 func (h *history) judge(r gtidRun) {
 	if !h.maria || r.last == 0 {
 		return
@@ -146,8 +144,8 @@ func (h *history) handOut(e end) {
 	h.anonymous = h.anonymous || e.anonymous
 }
 
-// see records that a query has found rows. further is the start of the binlog's latest file (zero: unchanged). executed
-// has the server's executed transactions at the time of the call (nil: unknown).
+// see records that a query has read rows. further is the start of the newest binlog file (zero: unchanged), and
+// executed has all transactions that the server has executed (nil: unknown).
 func (h *history) see(further end, executed *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,8 +155,8 @@ func (h *history) see(further end, executed *gtid.Set) {
 	h.queried = joined(h.queried, executed)
 }
 
-// shownByQueries returns the transactions that the server had executed when a query last found rows; nil if before
-// includes all of them.
+// shownByQueries returns all transactions that the server had executed when a query last read rows; nil if before
+// includes them.
 func (h *history) shownByQueries(before *gtid.Set) *gtid.Set {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -168,7 +166,6 @@ func (h *history) shownByQueries(before *gtid.Set) *gtid.Set {
 	return h.queried
 }
 
-// file returns the number of the latest binlog file that a requested position, delivered rows or a query has reached.
 func (h *history) file() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -204,7 +201,8 @@ func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 	return at, further, h.anonymous
 }
 
-// merge joins pairs of neighboring ends, to halve their number.
+// merge halves the number of transaction ends: each pair of neighbors becomes the later end, with the transactions of
+// both.
 func (h *history) merge() {
 	kept := h.ends[:0]
 	for i := 0; i+1 < len(h.ends); i += 2 {
@@ -223,8 +221,8 @@ func (h *history) merge() {
 	h.ends = kept
 }
 
-// one joins two runs into one, if possible. Consecutive runs of one writer usually fit into one run, so they need no
-// list.
+// one joins two neighboring runs into one run, if possible. On MariaDB, the later run of a domain replaces the earlier
+// one.
 func (h *history) one(a, b gtidRun) (run gtidRun, ok bool) {
 	switch {
 	case a.last == 0:
@@ -292,9 +290,8 @@ func (h *history) upTo(order int64) (end, *gtid.Set) {
 	return h.at, h.base
 }
 
-// latest returns the log position (as a number) where the latest transaction ends, and the transactions up to there.
-// Unlike upTo, it drops no ends. before is nil if the transactions are unknown, or if the last of them has no GTID
-// (token.Anonymous).
+// latest returns the log position where the latest transaction ends, and all transactions up to there. before is nil if
+// they are unknown, or if the last of them has no GTID.
 func (h *history) latest() (order int64, before *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -315,9 +312,8 @@ func (h *history) latest() (order int64, before *gtid.Set) {
 	return order, before
 }
 
-// handedOut returns the log position (as a number) where the latest transaction ends. before has the transactions up to
-// there. It also has the unfinished transaction, if rows of it were delivered. before is nil if the transactions are
-// unknown.
+// handedOut returns the log position where the latest transaction ends, and all transactions up to there. These include
+// the unfinished transaction, if rows of it were delivered. before is nil if the transactions are unknown.
 func (h *history) handedOut() (order int64, before *gtid.Set) {
 	order, before = h.latest()
 	h.mu.Lock()
@@ -340,8 +336,8 @@ func (h *history) applyTo(set *gtid.Set, r gtidRun) {
 	}
 	s := h.names[r.sid]
 	if h.maria {
-		// The server does the same: a domain's position is its last transaction in the binlog. Without gtid_strict_mode, that
-		// transaction may have a lower number than an earlier one.
+		// On MariaDB, a domain's position is its last transaction in the binlog. Without gtid_strict_mode, that transaction
+		// may have a lower number than an earlier one.
 		set.AddMaria(s.name, s.server, r.last)
 		return
 	}

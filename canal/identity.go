@@ -52,8 +52,8 @@ func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replica
 	return nil
 }
 
-// shapeOf reads a table's schema. For a pattern it reads the first table, because all tables of a pattern define cells
-// alike.
+// shapeOf reads a table's schema. For a pattern it reads the first table, because all tables of a pattern have the same
+// types of key columns.
 func (s *Source) shapeOf(ctx context.Context, conn *sql.Conn, srv server, t *replicator.Table) (*replicator.Table, *schema,
 	error,
 ) {
@@ -71,7 +71,7 @@ func (s *Source) shapeOf(ctx context.Context, conn *sql.Conn, srv server, t *rep
 // SameKeys implements replicator.Source.
 func (s *Source) SameKeys(ctx context.Context, names []string) error {
 	var first *replicator.Table
-	var keys []*declaredColumn // key columns of the first table
+	var keys []*declaredColumn
 	return s.eachSchema(ctx, names, func(t *replicator.Table, shape *schema) error {
 		var own []*declaredColumn
 		for _, name := range t.Key {
@@ -101,7 +101,7 @@ func (c *declaredColumn) sameKeys(other *declaredColumn) bool {
 	switch {
 	case kind != keyKindOf(newSelected(other).kind):
 		return false
-	case kind == keyDecimal || kind == keyTime: // the values' texts are the keys
+	case kind == keyDecimal || kind == keyTime: // keys are texts, such as 1.0 and 1.00
 		return c.identity() == other.identity()
 	case kind == keyText:
 		_, rules, _ := strings.Cut(c.collation, "_")
@@ -111,10 +111,10 @@ func (c *declaredColumn) sameKeys(other *declaredColumn) bool {
 	return true
 }
 
-// identity describes the table's cells and versions (replicator.Source). It is "" if a column is missing; reading the
-// table reports the missing column.
+// identity describes how the table's rows form cells, and which row of a cell is the newest (see Source.Identities). It
+// is "" if a column is missing, which reading the table reports.
 func (s *schema) identity(t *replicator.Table) string {
-	versions := "p" // the log position is the version
+	versions := "p" // "p": the newest row is the one with the highest log position
 	if t.Version != "" && !s.single(t) {
 		c := s.column(t.Version)
 		if c == nil {
@@ -141,10 +141,8 @@ func (s *schema) identity(t *replicator.Table) string {
 	return strings.Join(cells, " ")
 }
 
-// digits matches the lengths in a type: (6), (10,2).
 var digits = regexp.MustCompile(`\([0-9,]*\)`)
 
-// keyKind classifies column types by how their values become part of a key.
 type keyKind string
 
 const (
@@ -176,7 +174,7 @@ func (c *declaredColumn) identity() string {
 	of := keyKindOf(newSelected(c).kind)
 	digits := digits.FindString(c.fullType)
 	switch of {
-	case keyDecimal: // 1.0 and 1.00 are different texts
+	case keyDecimal: // the number of decimals matters, because 1.0 and 1.00 give different keys
 		_, scale, _ := strings.Cut(strings.Trim(digits, "()"), ",")
 		return string(of) + scale
 	case keyTime:

@@ -42,12 +42,10 @@ func (r *Reader) join(ctx context.Context, conn *sql.Conn, f *fence, t *watched,
 	return nil
 }
 
-// beginSnapshot makes all reads see the tables and their joined tables at one moment, until end is called. A document
-// then shows all of a transaction or none of it. The reads include every change up to the fence's low. The tables are
-// opened first, so that no table can be renamed before everything is read.
+// beginSnapshot makes all reads see the tables and their joined tables at one moment, until end is called. It opens all
+// tables first, so that no table can be renamed before everything is read.
 //
-// With a fence that locks rows there is no snapshot: locking reads always return the newest rows. Changes between two
-// such reads cause another re-read.
+// With a fence that locks rows there is no snapshot, because locking reads always return the newest rows.
 func (r *Reader) beginSnapshot(ctx context.Context, conn *sql.Conn, f *fence, of ...*watched) (end func(), err error) {
 	if f.lock != "" {
 		return func() {}, nil
@@ -70,7 +68,6 @@ func (r *Reader) beginSnapshot(ctx context.Context, conn *sql.Conn, f *fence, of
 	return func() { _ = commit(ctx, conn) }, nil
 }
 
-// lookedUp returns the tables that the table's rows are joined with, each once.
 func (t *watched) lookedUp() (tables []string) {
 	for _, l := range t.Lookups {
 		if l.Table != t.Name && !slices.Contains(tables, l.Table) {
@@ -91,8 +88,8 @@ func sizeOf(rows []*replicator.Row) (size int64) {
 
 // joinedChunk records where a chunk of a scan can be cut, if its rows and their joined rows take too many bytes.
 type joinedChunk struct {
-	next   []string // by row: the chunk's Next if the chunk is cut after the row
-	passed []int    // by row: the chunk's Passed if the chunk is cut after the row
+	next   []string // by row: Chunk.Next if the chunk ends with the row
+	passed []int    // by row: Chunk.Passed if the chunk ends with the row
 }
 
 func (c *joinedChunk) note(next string, passed int) {
@@ -124,12 +121,12 @@ type joining struct {
 	tables tables
 	own    *watched // the table of the rows to join
 	lookup *replicator.Lookup
-	x      *selection  // reads the joined table
-	on     []*selected // the joined table's columns in the lookup's On
-	order  []string    // for ORDER BY
+	x      *selection
+	on     []*selected // the columns of the joined table that On compares
+	order  []string
 
-	wanted [][]any                   // combinations of values of the On columns, each once
-	at     map[replicator.Key]int    // indexes in wanted, by the combination as a key
+	wanted [][]any                   // the combinations of values by which to look up joined rows, each once
+	at     map[replicator.Key]int    // combination of values, as a key → its index in wanted
 	rows   map[int][]*replicator.Row // by index in wanted: the rows to join that have this combination of values
 }
 
@@ -159,7 +156,6 @@ func (r *Reader) newJoining(own *watched, l *replicator.Lookup) (*joining, error
 	return j, nil
 }
 
-// joinedBy returns the named column, which a join compares.
 func (t *watched) joinedBy(name string) (*selected, error) {
 	c := t.schema.Load().column(name)
 	if c == nil {
@@ -170,7 +166,8 @@ func (t *watched) joinedBy(name string) (*selected, error) {
 	return &s, nil
 }
 
-// add records by which values a row is joined. A row with a NULL among these values gets no joined rows.
+// add takes from a row the values by which to look up its joined rows. If one of them is NULL, the row gets no joined
+// rows.
 func (j *joining) add(row *replicator.Row) error {
 	values := make([]any, len(j.lookup.On))
 	for i, on := range j.lookup.On {
@@ -224,8 +221,8 @@ func (t tables) columnOf(row *replicator.Row, name string) (any, error) {
 	return key[i], nil
 }
 
-// read reads the joined rows for the values that add recorded. If another session has locked a row, it reads fewer rows
-// at a time until the row is unlocked.
+// read reads the joined rows of all rows that were added. If another session has locked a row, it reads fewer rows at a
+// time until the row is unlocked.
 func (j *joining) read(ctx context.Context, conn *sql.Conn, f *fence) error {
 	for from := 0; from < len(j.wanted); {
 		to := 0

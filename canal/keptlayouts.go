@@ -11,8 +11,8 @@ import (
 	"replicator"
 )
 
-// keptLayouts stores the layouts that positions name by digest. A layout is stored before the first position that names
-// it.
+// keptLayouts stores layouts (a table's columns at a log position) by digest, because positions have only the digests.
+// A layout is stored before the first position with its digest.
 type keptLayouts struct {
 	store replicator.Layouts // nil: layouts are only in memory
 
@@ -72,7 +72,7 @@ func (t token) layoutOf(table string) (at digestAt, known bool) {
 	lowest := int64(math.MaxInt64)
 	for _, p := range append([]token{t}, t.others...) {
 		file, err := parseFileName(p.File)
-		if err != nil { // can't fail: the name was parsed before
+		if err != nil { // can't fail: parseToken has checked the name
 			continue
 		}
 		order := orderOf(p.Epoch, file.number, p.Pos)
@@ -93,7 +93,7 @@ func (s *Source) latest(ctx context.Context, conn *sql.Conn, srv server) (t toke
 	if err != nil {
 		return t, err
 	}
-	defer tx.Rollback() // the transaction only reads
+	defer tx.Rollback()
 	digests := map[string]string{}
 	var found []*layout
 	for i := range s.cfg.Tables {

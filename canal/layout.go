@@ -11,8 +11,8 @@ import (
 	"replicator/canal/binlog"
 )
 
-// layout describes a table's columns at one log position. Decoding a row needs this information, which the log lacks.
-// Type layouts (layouts.go) tracks layouts along the log. A layout is never modified.
+// layout has the names and types of a table's columns at one log position. Decoding rows needs them, and by default the
+// binlog lacks the names. A layout is never modified.
 type layout struct {
 	Charset string         `json:"charset,omitempty"` // default character set for added text columns
 	Columns []layoutColumn `json:"columns"`
@@ -27,11 +27,10 @@ type layoutColumn struct {
 	Charset string `json:"charset,omitempty"` // only for text columns
 }
 
-// unknownCharset is the character set of a text column that was added while the table's default was unknown. Its rows
-// can be read only if the log names the character set.
+// unknownCharset is the character set of a text column that was added while the table's default character set was
+// unknown. Rows with the column can be read only if the log names its character set.
 const unknownCharset = "?"
 
-// layout converts a table's description in information_schema to a layout.
 func (s *schema) layout() *layout {
 	l := &layout{Charset: s.charset}
 	for _, c := range s.columns {
@@ -47,7 +46,6 @@ func (s *schema) layout() *layout {
 	return l
 }
 
-// text returns the stored form of the layout, which parseLayout reads.
 func (l *layout) text() string {
 	text, err := json.Marshal(l)
 	if err != nil { // can't fail: a layout has only strings
@@ -88,7 +86,6 @@ func (l *layout) find(name string) int {
 	return slices.IndexFunc(l.Columns, func(c layoutColumn) bool { return strings.EqualFold(c.Name, name) })
 }
 
-// declared returns column i in the form of information_schema.
 func (l *layout) declared(i int) *declaredColumn {
 	c := l.Columns[i]
 	d := &declaredColumn{fullType: c.Type}
@@ -103,7 +100,7 @@ func (l *layout) declared(i int) *declaredColumn {
 // unreadable is the reason why a table's known columns can't decode a row.
 type unreadable struct {
 	why  string
-	mild bool // the cause may be that this package does not understand the lengths of types
+	mild bool // only the length or a property of a type differs, and this package may misjudge those
 }
 
 func (e unreadable) Error() string { return e.why }
@@ -118,7 +115,7 @@ func (l *layout) fits(m *binlog.TableMap, sets binlog.Charsets) error {
 	for i, c := range l.Columns {
 		t, ok := declaredType(c.Type)
 		if !ok {
-			continue // the column's values are not read
+			continue // an unknown type can't be compared
 		}
 		charset := c.Charset
 		if charset == unknownCharset {

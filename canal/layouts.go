@@ -6,24 +6,21 @@ import (
 	"sync"
 )
 
-// layouts tracks the layouts of the watched tables along the binlog. Rows need a layout because by default the log does
-// not name their columns. No row is decoded with a layout that may be wrong:
+// layouts tracks the layouts (columns and types) of the watched tables along the binlog, which by default does not name
+// columns. No row is decoded with a layout that may be wrong:
 //
-//   - A position has the digest of each table's layout there, and the store has the layouts (Config.Layouts). If the
-//     store lacks one, or the position is of another server, the layout is unknown up to the last statement that
-//     changed the table's columns (scout).
+//   - The saved position has the digest of each table's layout, and the store has the layout (Config.Layouts).
+//     Otherwise the layout is unknown up to the log's last statement that changed the table's columns (scout).
 //   - From there on, statements in the log say how a layout changes (alteration). After a statement that isn't
 //     understood, the layout is unknown.
-//   - The table's current columns are read together with the end of the log at that moment (readSchemaAt). From that
-//     position on the layout is certain, until a statement changes it. There, the layout that was derived from the
-//     statements is compared with the certain one.
+//   - The table's current columns are certain from the position where the log ended when they were read.
 //   - Each table map is compared with the layout. A mismatch makes the layout unknown.
 //
-// If a table's layout is unknown, its rows are skipped, and the handler is told that they changed
-// (replicator.Handler.Unlogged). The handler is also told if a derived layout turns out wrong.
+// While a table's layout is unknown, its rows are skipped, and the handler is told that rows changed
+// (replicator.Handler.Unlogged).
 type layouts struct {
 	mu sync.Mutex
-	of map[string]*track // by the table's ID (watched.id); for a pattern, by its configured name
+	of map[string]*track // by watched.id; for a pattern, also by its configured name
 
 	settles int64 // the lowest log position (as a number) in any track's field ahead; MaxInt64: none
 }
@@ -36,11 +33,11 @@ type track struct {
 	// one was read from information_schema.
 	ahead []layoutFrom
 
-	derived bool // rows were decoded since the layout was last certain
+	derived bool // rows were decoded since the layout was last certain; if the layout was wrong, this is reported
 	told    bool // the handler was told that rows are skipped; it is not told again until the layout is certain
 
-	// The digest of the layout that the last mismatching table map did not fit. A second mismatch with the same layout
-	// is final.
+	// The digest of the layout that the last mismatching table map did not fit. The table's columns are read again after
+	// the first mismatch. A second mismatch with the same layout is an error.
 	misfit string
 }
 
@@ -52,9 +49,8 @@ type layoutFrom struct {
 
 func newLayouts() *layouts { return &layouts{of: map[string]*track{}, settles: math.MaxInt64} }
 
-// open starts tracking a table at the log position where reading begins (start). certain lists the layouts known for
-// sure, each with the log position from which it applies. A layout that applies at start becomes the current one. The
-// others are kept for later.
+// open starts tracking a table at the log position where reading begins (start). certain has the layouts known for
+// sure, each with the log position from which it applies.
 func (l *layouts) open(name string, start int64, certain []layoutFrom) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,8 +69,8 @@ func (l *layouts) open(name string, start int64, certain []layoutFrom) {
 	l.setSettles()
 }
 
-// unknown reports whether a table's layout is unknown where reading begins, and the only known layout is the current
-// one, from information_schema.
+// unknown reports whether a table's layout is unknown where reading begins. Only its current one is known then, from
+// information_schema.
 func (l *layouts) unknown(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,10 +107,8 @@ func (l *layouts) settled(name string, order int64, members *layout) {
 	l.of[name].from(order, members)
 }
 
-// at returns the table's layout at the last position read; nil if unknown.
 func (t *track) at() *layout { return t.along[len(t.along)-1].layout }
 
-// from records a layout that applies after the given log position.
 func (t *track) from(order int64, x *layout) {
 	t.along = append(t.along, layoutFrom{order, x})
 }
@@ -126,11 +120,11 @@ func (l *layouts) current(name string) *layout {
 	return l.of[name].at()
 }
 
-// due reports whether settle, called with the same order, would change a layout.
+// due reports whether settle has anything to do at the given log position.
 func (l *layouts) due(order int64) bool { return order >= l.settles }
 
-// settle takes into use the layouts that are known for sure at the given log position. It returns the tables whose rows
-// were decoded with a wrong layout before that position.
+// settle makes the layouts that are certain at the given log position the current ones. It returns the tables whose
+// rows were decoded with a wrong layout before that position.
 func (l *layouts) settle(order int64) (wrong []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,10 +142,9 @@ func (l *layouts) settle(order int64) (wrong []string) {
 	return wrong
 }
 
-// altered records a statement's effect on a table's layout, and returns the new layout. order is the log position where
-// the statement ends. behind computes the new layout from the old one; its argument told says that the handler already
-// knows that rows of the table are skipped. reread reports whether the table's columns must be read from the server
-// again.
+// altered records that a statement, which ends at the log position order, changes a table's layout. behind computes the
+// new layout from the old one; told says that the handler already knows that rows of the table are skipped. reread
+// reports whether the table's columns must be read from the server again.
 func (l *layouts) altered(
 	name string, order int64, behind func(before *layout, told bool) *layout,
 ) (after *layout, reread bool) {
@@ -199,9 +192,9 @@ func (l *layouts) passOver(name string) bool {
 	return tell
 }
 
-// unfit records that the table map at the given log position does not fit the table's layout. From there on the layout
-// is unknown. reread reports whether the table's columns must be read from the server again. certain reports that the
-// columns were already read again for the same mismatch, and have not changed.
+// unfit records that the table map at the given log position does not fit the table's layout, which is unknown from
+// there on. reread says that the table's columns must be read from the server again. certain says that they were
+// already read again for the same mismatch, and have not changed.
 func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// openMembers finds the tables of a pattern that the start position does not list, and whether a listed table is gone.
-// The rows of the tables that are not listed are skipped: see pending.
+// openMembers compares the tables that a pattern matches now with those that the start position lists. The rows of
+// tables that are not listed are skipped, because earlier rows of them were missed.
 func (r *Reader) openMembers(ctx context.Context, t token, p *pattern) error {
 	p.now, p.end = p.membersNow(), r.skipEnd
 	was := p.now
@@ -60,16 +60,17 @@ func (t tables) pending(w *watched) bool {
 	return p != nil && p.pending[w.id]
 }
 
-// made records that a table was created at the current log position, so that the log has all of its rows.
+// made records that the log creates a table at the current position. The log then has all of the table's rows, so they
+// are no longer skipped.
 func (t tables) made(id string) {
 	if p := t.pattern(nameOf(id)); p != nil {
 		delete(p.pending, id)
 	}
 }
 
-// settleMembers records each pattern's current members, so that later positions list them. It does so once reading has
-// passed the position where the log ended when the reader was opened. It reports a pattern as changed without a log if
-// a table that the saved position lists is gone, or if rows of a new table were skipped.
+// settleMembers records the tables that each pattern matches, once reading has passed the position where the log ended
+// when the reader was opened. It reports a pattern as changed without a log if a table of the saved position is gone,
+// or if rows of a new table were skipped.
 func (s *stream) settleMembers(order int64) error {
 	for _, p := range s.tables.patterns {
 		if !p.unsettled || order < p.end {
@@ -90,8 +91,8 @@ func (s *stream) settleMembers(order int64) error {
 	return nil
 }
 
-// newestOfSeveral reads some cells of a pattern from each table that may have them. If several tables have a row of a
-// cell, it takes the newest.
+// newestOfSeveral reads some cells of a pattern from each of its tables that may have them. If several tables have a
+// row of a cell, it takes the one with the highest version.
 func (r *Reader) newestOfSeveral(ctx context.Context, conn *sql.Conn, l *look, p *pattern, wanted []int) error {
 	// This check comes after the fence was taken. So a table created after the check has only rows that are later than
 	// the fence.
@@ -128,8 +129,8 @@ func (r *Reader) newestOfSeveral(ctx context.Context, conn *sql.Conn, l *look, p
 	return nil
 }
 
-// newestAtOnce does what newest does, but for a pattern's table, which has only a few of the wanted cells. If the table
-// has one row per cell, a single SELECT reads all of them.
+// newestAtOnce reads the newest rows of some cells of one of a pattern's tables, which has few of these cells. If the
+// table has one row per cell, one SELECT without UNION reads all of them.
 func (x *selection) newestAtOnce(ctx context.Context, db querier, l *look, wanted []int) error {
 	if !x.single || len(wanted) == 1 {
 		return x.newest(ctx, db, l, wanted)
@@ -163,7 +164,8 @@ func (x *selection) newestAtOnce(ctx context.Context, db querier, l *look, wante
 	return classify(err)
 }
 
-// mayHold returns the keys that this table may have, judged by $database and $table in the key.
+// mayHold returns the keys that this table may have. If a key contains $database or $table, only this table's own names
+// are possible.
 func (x *selection) mayHold(keys []replicator.Key) []replicator.Key {
 	if !slices.ContainsFunc(x.key, func(i int) bool { return x.columns[i].literal != "" }) {
 		return keys
@@ -190,10 +192,10 @@ func (c *declaredColumn) reference() string {
 	return sqlname.Quote(c.Name)
 }
 
-// memberPlace is where a scan continues. The scan of a pattern continues in one of its tables.
+// memberPlace is where a scan continues: in table x, at the offset after. For a pattern, x is one of several tables.
 type memberPlace struct {
 	x       *selection
-	after   string // where the scan continues in the table of x
+	after   string
 	several bool
 	id      string
 	next    string // the ID of the following table; "": the table of x is the last

@@ -14,10 +14,9 @@ import (
 	"replicator"
 )
 
-// columnNames maps values of a table's column role to names of cells. A case-insensitive column treats 'PII' and 'pii'
-// as equal, so both belong to one cell. If a view's feed names one of the equal values, that value is the cell's name.
-// Otherwise the name is the plainest form (lower case, no accents) that the server treats as equal. So the name does
-// not depend on which value comes first. A column has few values, and the server is asked once for each.
+// columnNames maps values of a table's column role (Table.Column) to names of cells, because a case-insensitive column
+// treats 'PII' and 'pii' as equal. If a view is made from one of the equal values, that value is the cell's name.
+// Otherwise the name is the plainest form (lower case, no accents) that the server treats as equal.
 type columnNames struct {
 	table      *replicator.Table
 	charset    string
@@ -74,8 +73,8 @@ func (n *columnNames) of(ctx context.Context, text string) (string, error) {
 	return name, nil
 }
 
-// candidates returns the possible names for a text. The list is empty if only the text itself is possible. Then the
-// server need not be asked.
+// candidates returns the possible names for a text. If there are none, the text itself is the name, and the server need
+// not be asked.
 func (n *columnNames) candidates(text string) (names []string) {
 	plain := plainer(text)
 	for _, name := range n.configured {
@@ -92,7 +91,7 @@ func (n *columnNames) candidates(text string) (names []string) {
 	return names
 }
 
-// plainer returns plainer forms of a text, the plainest first.
+// plainer returns simpler forms of a text, the simplest first: without accents, without case, without trailing spaces.
 func plainer(text string) []string {
 	trimmed := strings.TrimRight(text, " ")
 	small := cases.Fold().String(trimmed)
@@ -138,9 +137,9 @@ func (n *columnNames) first(ctx context.Context, text string, candidates []strin
 	return text, nil
 }
 
-// given returns the cell names that come only from views' feeds: without these feeds, the cells would have other names
-// (see columnNames). The names are joined in one text. They also apply to the cells of views that read all values of
-// the column, so the text is part of the table's identity (Identities).
+// given returns, as one text, the cell names that are not the plainest form, because a view is made from that value.
+// They also apply to views that read all values of the column, so they are part of the table's identity
+// (Source.Identities).
 func (n *columnNames) given(ctx context.Context) (string, error) {
 	if n == nil {
 		return "", nil
@@ -161,7 +160,8 @@ func (n *columnNames) given(ctx context.Context) (string, error) {
 	return given, nil
 }
 
-// check fails if two views give one value different names: a row would feed only one of the two views.
+// check fails if two views are made from values that the column treats as equal: a row would feed only one of the two
+// views.
 func (n *columnNames) check(ctx context.Context) error {
 	if n == nil {
 		return nil

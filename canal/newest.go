@@ -59,7 +59,7 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 		case bytes == 0:
 		case size > 0:
 			n = int(min(int64(n), max((bytes-l.size)/size, 1)))
-		case len(joined) > 0: // one row may have ten thousand joined rows
+		case len(joined) > 0: // read one row first, because it may have ten thousand joined rows
 			n = 1
 		}
 		for err = r.lookAt(ctx, conn, l, n); errors.Is(err, errChunkFull) && n > 1; err = r.lookAt(ctx, conn, l, n) {
@@ -81,10 +81,10 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 type look struct {
 	fence *fence
 	cells []replicator.Cell
-	rows  []*replicator.Row // one for each cell
-	done  int               // how many cells, counted from the first, are completely read
-	size  int64             // the total size of the rows of the first done cells
-	bytes int64             // the total size at which the call stops; 0: read all cells
+	rows  []*replicator.Row
+	done  int   // how many cells, counted from the first, are completely read
+	size  int64 // the total size of the rows of the first done cells
+	bytes int64 // the total size at which the call stops; 0: read all cells
 
 	// For the cells of the current query:
 	read  int   // the number of rows read
@@ -98,7 +98,6 @@ func (l *look) put(i int, row *replicator.Row) {
 	l.read, l.taken = l.read+1, l.taken+row.Size()
 }
 
-// drop removes a cell's row, which a later row replaces.
 func (l *look) drop(i int) {
 	if row := l.rows[i]; row != nil {
 		l.rows[i] = nil
@@ -106,9 +105,9 @@ func (l *look) drop(i int) {
 	}
 }
 
-// lookAt reads the rows of the next n cells. If the wanted size is reached before the last row, it fails with
-// errChunkFull. SQL guarantees no order for the rows of a UNION, so it is unclear which cells are complete. The caller
-// then reads all n cells again, fewer at a time.
+// lookAt reads the rows of the next n cells. It fails with errChunkFull if the wanted size is reached before the last
+// row: a UNION's rows have no order, so it is unclear which cells are complete. The caller then reads all n cells
+// again, fewer at a time.
 func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) error {
 	clear(l.rows[l.done:])
 	l.read, l.taken = 0, 0
@@ -137,7 +136,6 @@ func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) err
 	return nil
 }
 
-// joined returns those of the cells' tables that have joins.
 func (r *Reader) joined(cells []replicator.Cell) (tables []*watched) {
 	for _, c := range cells {
 		if w := r.tables.one(c.Table); w != nil && len(w.Lookups) > 0 && !slices.Contains(tables, w) {
@@ -178,7 +176,7 @@ func (x *selection) newest(ctx context.Context, db querier, l *look, wanted []in
 				return errChunkFull
 			}
 			row, err := x.row(ctx, values, l.fence.low, time.Now())
-			// If the row belongs to another cell, the row's key was changed after the statement began.
+			// Skip the row if it belongs to another cell: then its key was changed after the statement began.
 			if err == nil && n >= 0 && n < len(wanted) && row.Cell == l.cells[wanted[n]] {
 				l.put(wanted[n], row)
 			}
@@ -247,9 +245,8 @@ func (x *selection) read(ctx context.Context, db querier, query string, args []a
 // codes that have no character. The escape is '!', because not every character set has a backslash.
 var likeLossy = strings.NewReplacer("?", "_", "_", "!_", "%", "!%", "!", "!!")
 
-// cellCondition returns the SQL condition for a cell's rows. The condition can use an index, and also compares the
-// key's bytes. If the cell may have rows with several variants of the key (mixed), the bytes are not compared, so that
-// the condition finds all variants.
+// cellCondition returns the SQL condition for a cell's rows. It can use an index, and also compares the key's bytes. If
+// rows of one cell may have keys that differ in bytes but are equal to the server (mixed), it does not compare bytes.
 func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	key, err := c.Key.Values()
 	if err != nil {
@@ -276,8 +273,8 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 		}
 		parts, args = append(parts, sqlname.Quote(col.Name)+compare+placeholder), append(args, arg)
 		if text, ok := v.(string); ok && col.kind == binlog.KindText && (like || !x.mixed()) {
-			// With LIKE, the bytes are compared because the pattern matches other texts, too. Without LIKE, they are
-			// compared to exclude other variants of the key, which are different cells if x isn't mixed.
+			// After LIKE, compare the bytes because the pattern matches other texts, too. After =, compare them to exclude keys
+			// such as "a" for "A", which are different cells unless x is mixed.
 			parts = append(parts, col.bytes()+" = ?")
 			args = append(args, []byte(text))
 		}

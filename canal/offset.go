@@ -18,10 +18,9 @@ import (
 // offset columns determine how that text is parsed.
 const namedPlace = "from "
 
-// Offset returns the start of a scan that begins with the first row at or after an offset named by the operator. text
-// is the value of the offset column. For several offset columns, text has their values joined by ":" as in a key (%3A
-// for a ":" in a value). The last values may be omitted. Bytes are written as hexadecimal digits or a UUID. A TIMESTAMP
-// is in UTC. See Source.CheckOffset.
+// Offset returns the start of a scan at the first row at or after an offset that the operator chose. text is the value
+// of the offset column; if there are several, their values are joined by ":" (%3A for a ":" in a value), and the last
+// ones may be omitted. Bytes are written as hexadecimal digits or a UUID, and a TIMESTAMP in UTC.
 func Offset(text string) string { return namedPlace + text }
 
 // ErrOffset means that a text isn't an offset of the table.
@@ -46,7 +45,7 @@ func (s *Source) CheckOffset(ctx context.Context, table, text string) error {
 		return fmt.Errorf("table %s: %w: the table is a pattern. A rebuild reads its tables from the beginning", table,
 			ErrOffset)
 	}
-	w.Columns = nil // other code reports missing columns
+	w.Columns = nil // only offset columns matter here; other checks report missing columns
 	x, err := newSelection(w)
 	if err != nil {
 		return err
@@ -55,8 +54,8 @@ func (s *Source) CheckOffset(ctx context.Context, table, text string) error {
 	return err
 }
 
-// named returns the offset columns for which the operator's text has values, and the values as query arguments. Columns
-// that only order rows with the same offset are not included.
+// named returns the offset columns for which the operator's text has values, and the values as query arguments. It
+// leaves out columns that only make the offset unique.
 func (x *selection) named(text string) (columns []*selected, args []any, err error) {
 	places := x.offset
 	if n := len(x.t.Offset); n > 0 {
@@ -107,7 +106,6 @@ func (c *selected) namedValue(text string) (any, error) {
 	return text, nil
 }
 
-// anyTime checks that a text is a date, or a date with a time of day and perhaps a fraction of a second.
 func anyTime(text string) (err error) {
 	for _, layout := range []string{time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
 		if _, err = time.Parse(layout, text); err == nil {
@@ -117,7 +115,6 @@ func anyTime(text string) (err error) {
 	return err
 }
 
-// namedBounds returns the comparisons that select the rows at or after the operator's offset.
 func (x *selection) namedBounds(text string) ([]bound, error) {
 	columns, values, err := x.named(text)
 	if err != nil {

@@ -13,12 +13,9 @@ import (
 //
 //	epoch (9 bits) | number of the binlog file (20) | byte address in the file (34)
 //
-// The epoch grows when the source moves to another server or begins a new log, because files and addresses of two
-// logs can't be compared. A row's address is where its image begins. A transaction's end has the address of the end
-// of its last event, where the next event begins. Inside a compressed event, the offset in the decompressed data is
-// scaled to the event's size. Rows that would share an address get the next free addresses: see scale. Since MariaDB
-// 11.4, events carry no position inside transactions, so the sizes of events are added up from the transaction's
-// beginning. So the file's bytes alone determine an address.
+// The epoch grows when the source moves to another server or begins a new log, because files and addresses of two logs
+// can't be compared. A row's address is where its image begins; a transaction's end has the address where the next
+// event begins. In a compressed event, rows get addresses inside the event: see scale.
 const (
 	addressBits = 34
 	fileBits    = replicator.EpochShift - addressBits

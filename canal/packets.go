@@ -16,13 +16,13 @@ import (
 // go-mysql's own syncer copies each packet twice and allocates five objects for it. Here an event stays in the read
 // buffer: see docs/adr/0017.
 type packets struct {
-	in       *bufio.Reader // its buffer has the size of the constant large
+	in       *bufio.Reader // its buffer has room for packets of up to `large` bytes
 	sequence uint8         // the expected number of the next packet
 	used     int           // length of the last packet, at the beginning of the buffer
 }
 
 const (
-	packetHead    = 4 // length, sequence
+	packetHead    = 4 // three bytes of length, one byte of sequence number
 	largestPacket = 1<<24 - 1
 )
 
@@ -80,7 +80,7 @@ func (p *packets) room(n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return make([]byte, 0, 1+min(int(h.Size), 1<<30)), nil // no event is larger; untouched memory costs nothing
+	return make([]byte, 0, 1+min(int(h.Size), 1<<30)), nil // no event is larger than 1 GiB; untouched memory costs nothing
 }
 
 func (p *packets) head() (n int, err error) {

@@ -11,27 +11,23 @@ import (
 	"replicator/canal/gtid"
 )
 
-// The binlog may contain rows without all their columns. With binlog_row_image = MINIMAL, an UPDATE has the primary key
-// in its before image and only the set columns in its after image. An INSERT has the columns that it names, a DELETE
-// the primary key. With NOBLOB, unchanged BLOBs are missing. With binlog_row_value_options = PARTIAL_JSON, MySQL logs
-// only the changes within a JSON document. And MariaDB 11.8 omits generated columns. A session can set all but the
-// last.
+// The binlog may contain rows without all their columns: with binlog_row_image = MINIMAL or NOBLOB, with
+// binlog_row_value_options = PARTIAL_JSON, and on MariaDB 11.8, which omits generated columns.
 //
-// One rule covers all of them. A row is delivered if it has everything that its table's views need. Otherwise only the
-// fact that the cell changed is delivered, and the pipeline re-reads the cell. If even the cell is unknown, the table
-// is reported as changed without a log (ErrUnlogged).
+// A row is delivered if it has everything that its table's views need. Otherwise only the fact that its cell changed is
+// delivered, and the pipeline reads the row from the table. If even the cell is unknown, the table is reported as
+// changed without a log (ErrUnlogged).
 
-// imageParts say which columns the images of a rows event have.
 type imageParts struct {
-	before, after *imagePart // nil: all columns
+	before, after *imagePart // nil: the images have all columns
 	pairs         bool       // each row has two images
 }
 
 // imagePart says which columns a row image has.
 type imagePart struct {
 	present []byte // a bit for each column
-	n       int    // the number of bits set in present
-	diffs   bool   // the image begins with a list of the JSON columns for which the image holds only differences
+	n       int
+	diffs   bool // the image begins with a list of the JSON columns for which the image holds only differences
 }
 
 // partOf returns the imagePart for the columns in present; nil if the images have all n columns.
@@ -53,11 +49,11 @@ type lack uint8
 
 const (
 	lacksNothing lack = iota
-	lacksValue        // in an after image: the statement did not set the column
-	lacksChange       // the statement set the column, and the image lacks the new value
+	lacksValue        // the image lacks the column; in an after image: the statement did not set it
+	lacksChange       // the statement set the column, but the image has only the differences of a JSON document
 )
 
-// splitPart reads a row image that lacks columns, as split reads a complete one.
+// splitPart reads a row image that lacks columns, and returns its length in bytes.
 func (p *plan) splitPart(data []byte, img *image, part *imagePart) (int, error) {
 	if cap(img.spare) < len(p.columns) {
 		img.spare = make([]lack, len(p.columns))
@@ -136,9 +132,8 @@ func (p *plan) whole(img *image) bool {
 	return true
 }
 
-// untold returns the name of a key or column-role column that is missing from a row's first image. It returns "" if
-// none is missing. An UPDATE's after image may then lack these columns, because inherit copies them from the before
-// image.
+// untold returns the name of a key or column-role column that is missing from a row's first image; "" if none is. An
+// UPDATE's second image may lack these columns, because inherit copies them from the first.
 func (p *plan) untold(part *imagePart) string {
 	if part == nil {
 		return ""
@@ -158,19 +153,17 @@ func (s *stream) untold(p *plan, column string) error {
 		replicator.ErrUnlogged))
 }
 
-// leavesOut reports whether the server omits generated columns, even STORED ones and those in keys, from the binlog
-// when a row is updated, deleted or replaced. MariaDB 11.8 does so in every engine, whatever binlog_row_image and
-// binlog_row_metadata say. MariaDB 10.11 and MySQL don't. We don't know about the versions between, so MariaDB 11.0
-// and later count as omitting them.
+// leavesOut reports whether the server omits generated columns from the binlog when a row is updated, deleted or
+// replaced. MariaDB 11.8 does, whatever binlog_row_image says; MariaDB 10.11 and MySQL don't. Versions 11.0 to 11.7
+// were not tested, and count as omitting them.
 func (s server) leavesOut() bool { return s.flavor == gtid.MariaDB && s.isFrom(11, 0, 0) }
 
-// How findings of check describe the cost of rows that lack columns.
+// Texts for findings: what rows that lack columns cost.
 const (
 	readsCells    = "if a logged row lacks a column that views need, its cell is read from the source"
 	comparesViews = "each UPDATE or DELETE compares the whole table with its views"
 )
 
-// rowImages warns of server settings that leave columns out of logged rows.
 func (c *checker) rowImages(ctx context.Context, db querier) {
 	const rowImage, values = "binlog_row_image", "binlog_row_value_options"
 	v, err := variable(ctx, db, rowImage)
@@ -188,7 +181,6 @@ func (c *checker) rowImages(ctx context.Context, db querier) {
 	}
 }
 
-// rowColumns warns of needed columns that the table's rows will lack.
 func (c *checker) rowColumns(srv server, x *selection) {
 	t := x.t
 	read := slices.Concat(t.roleNames(), x.names)
@@ -222,7 +214,6 @@ func (c *checker) rowColumns(srv server, x *selection) {
 	}
 }
 
-// leavesBefore reports whether the server omits a column from before images.
 func (c *checker) leavesBefore(s *schema, column *declaredColumn) bool {
 	switch {
 	case len(s.primary) == 0 || containsFold(s.primary, column.Name):

@@ -19,14 +19,11 @@ import (
 // pattern is a configured table whose name matches several tables of the source. Each matching table, called a member,
 // is watched separately. But cells, errors and scan offsets carry the configured name.
 //
-// A Reader's members are the tables that matched when it was opened. This list is compared with the server's list at
-// each statement that names a matching table, and at each re-read of cells. If the lists differ, reading ends with an
-// error and begins again at the same position, with the new members.
+// A Reader's members are the tables that matched when it was opened. If the matching tables change, reading ends with
+// an error and begins again at the same position, with the new members.
 //
-// A position lists the members that were followed up to it, in a layout (layout.Members). A member that the start
-// position does not list is read from its CREATE TABLE on. If the log has no CREATE TABLE of it, or if a listed member
-// is gone, the pattern is reported as changed without a log (ErrUnlogged). That happens once reading has passed the
-// position where the log ended when the reader was opened.
+// A position lists its members (layout.Members). A new member is read from its CREATE TABLE on. If the log has none, or
+// if a listed member is gone, the pattern is reported as changed without a log (ErrUnlogged).
 type pattern struct {
 	replicator.Table
 	fold    func(string) string
@@ -44,13 +41,13 @@ type pattern struct {
 	now       *layout              // lists the current members
 }
 
-// constant is a column that the source's table does not have and a pattern adds: $database or $table.
+// constant is a column that a pattern adds to its tables: $database or $table.
 type constant struct {
 	declaredColumn
 	value string
 }
 
-// constantsOf returns the constants of a pattern's table; nil for other tables.
+// constantsOf returns $database and $table for a pattern's table; nil for other tables.
 func constantsOf(t *replicator.Table) (all []constant) {
 	if !t.Pattern {
 		return nil
@@ -68,7 +65,8 @@ func (s *schema) constant(name string) int {
 	return slices.IndexFunc(s.constants, func(c constant) bool { return strings.EqualFold(c.Name, name) })
 }
 
-// constantPlace converts a constant's index to the negative number that roles has for the constant, and back.
+// constantPlace converts between the index of a constant ($database, $table) and its number in roles, which is below -1
+// because a row image lacks the column.
 func constantPlace(i int) int { return -2 - i }
 
 func (s *schema) names() []string {
@@ -103,14 +101,13 @@ func (p *pattern) matches(database, table string) bool {
 	return folded.Matches(p.fold(database), p.fold(table))
 }
 
-// name records a matching table that a statement names and that is not a member. It returns the table's ID.
+// name records that a statement names a matching table that is not a member. It returns the table's ID.
 func (p *pattern) name(database, table string) string {
 	id := memberID(p.Name, database, table)
 	p.named[id] = [2]string{database, table}
 	return id
 }
 
-// inDatabase reports whether tables of the database may match.
 func (p *pattern) inDatabase(database string) bool {
 	in := replicator.Table{Database: p.fold(p.Database), Table: "*"}
 	return in.Matches(p.fold(database), "")
@@ -249,13 +246,12 @@ func loadMember(
 	return w, nil, nil
 }
 
-// membersChanged returns an error that makes reading begin again with the tables that match now. The operator need not
-// act, because tables that can't be read are left out then.
+// membersChanged returns an error after which reading begins again with the tables that match then. The operator need
+// not act.
 func membersChanged(name string, why error) error {
 	return replicator.OfTable(name, fmt.Errorf("table %s: %w: %s", name, replicator.ErrOtherTables, why.Error()))
 }
 
-// pattern returns the pattern with a configured name; nil if no pattern has that name.
 func (t tables) pattern(name string) *pattern {
 	for _, p := range t.patterns {
 		if p.Name == name {
@@ -274,7 +270,6 @@ func (t tables) one(name string) *watched {
 	return nil
 }
 
-// add adds a watched table. The error is Fatal if another configured table already covers it.
 func (t *tables) add(w *watched) error {
 	database, name := t.fold(w.Database), t.fold(w.Table.Table)
 	if t.byPlace[database] == nil {
@@ -328,8 +323,8 @@ func (p *pattern) compare(ctx context.Context, db querier) (fresh []replicator.T
 	return fresh, nil
 }
 
-// regroup asks the server for tables that match a pattern and aren't members yet, after a statement that names a
-// matching table. If there are any, it returns an error that makes reading begin again with them.
+// regroup asks the server for new tables that match a pattern, after a statement that names such a table. If one can
+// become a member, it returns an error after which reading begins again with the table.
 func (r *Reader) regroup(ctx context.Context, id string) error {
 	p := r.tables.pattern(nameOf(id))
 	if p == nil {
@@ -341,7 +336,7 @@ func (r *Reader) regroup(ctx context.Context, id string) error {
 	}
 	defer conn.Close()
 	p.mu.Lock()
-	for left := range p.left { // the statement may have removed the reason why the table was left out
+	for left := range p.left { // forget why the table could not be a member: the statement may have changed that
 		if p.fold(left) == p.fold(id) {
 			delete(p.left, left)
 		}
@@ -351,7 +346,8 @@ func (r *Reader) regroup(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// A server may log a statement before it lists the new table. Reading the schema waits until the table is listed.
+	// A server may log a statement before it lists the new table. So load the table anyway: reading its schema waits until
+	// the server lists it.
 	if at, is := p.named[id]; is && !slices.ContainsFunc(fresh, func(t replicator.Table) bool { return idOf(&t) == id }) {
 		t := p.Table
 		t.Database, t.Table = at[0], at[1]

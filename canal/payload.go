@@ -103,7 +103,7 @@ func (s *stream) innerEvents(ctx context.Context, in io.Reader, place scale) (en
 		}
 		inner := place
 		inner.offset = at + binlog.HeaderSize
-		s.raw = 0 // the buffer for inner events is reused
+		s.raw = 0 // 0: rows must copy what they keep, because the buffer for inner events is reused
 		if ended, err = s.inner(ctx, h, body, inner); err != nil {
 			return false, err
 		}

@@ -20,7 +20,7 @@ import (
 // others.
 type plan struct {
 	t      *watched
-	raw    []byte // body of the table map
+	raw    []byte
 	single bool
 	passed error // why the rows can't be read and are skipped; nil: they can be read
 
@@ -33,18 +33,18 @@ type plan struct {
 
 	refers []reference // joins of other tables that find rows of this table, with the columns that they compare
 
-	// lookups caches values of the column role by their raw bytes. The column has few different values, so its rows
-	// share the strings.
+	// lookups maps raw values of the column role (Table.Column) to decoded ones. The column has few different values, so
+	// its rows share the strings.
 	lookups map[string]columnValue
 
-	constants []constant // $database and $table of a pattern's table; roles has numbers below -1 for these columns
+	constants []constant // a pattern's $database and $table; in roles they have numbers below -1
 
 	keys replicator.KeyBuilder
 	pad  []byte // room to pad a BINARY key with zero bytes
 }
 
-// columnValue is a value of the column role. Field "name" is the cell's name (Cell.Column, see columnNames). Field "as"
-// is the value in the row's own spelling.
+// columnValue is a value of the column role (Table.Column). name is the cell's name (see columnNames), as is the value
+// as the row has it.
 type columnValue struct{ name, as string }
 
 const maxLookups = 1000
@@ -150,7 +150,7 @@ func (p *plan) assign(s *schema) error {
 type image struct {
 	values [][]byte
 	lacks  []lack // by column; nil: the image lacks no column
-	spare  []lack // memory for lacks, to be reused
+	spare  []lack
 }
 
 // split reads one row image and returns its length in bytes. part says which columns the image has; nil: all.
@@ -264,7 +264,6 @@ func (p *plan) columnValue(ctx context.Context, img *image) (columnValue, error)
 	return found, nil
 }
 
-// columnAs returns the value of the column role as the row spells it.
 func (p *plan) columnAs(raw []byte) (string, error) {
 	if known, ok := p.lookups[string(raw)]; ok {
 		return known.as, nil
@@ -275,8 +274,8 @@ func (p *plan) columnAs(raw []byte) (string, error) {
 
 var errNull = errors.New("it is NULL")
 
-// addKey adds a value to the key that is being built. It does the same as MakeKey with column.value, without allocating
-// the value.
+// addKey adds a value to the key that is being built. The key is the same as that of MakeKey with the decoded value,
+// which addKey does not allocate.
 func (p *plan) addKey(c *binlog.Column, raw []byte) error {
 	switch {
 	case raw == nil:
@@ -361,11 +360,10 @@ func checkVersion(name string, n uint64, signed bool) (int64, error) {
 
 func errVersion(name, what string) error { return fmt.Errorf("version column %s %s", name, what) }
 
-// row returns the row of an image. Row.Err has any problem of the row.
+// row returns the row of an image. Row.Err says what is wrong with the row.
 //
-// row allocates the row itself. If it wrote into the caller's memory, Go's nil check would read that memory first. A
-// memory page that is read before it is written costs two page faults, and the second flushes the TLB of every
-// processor.
+// row allocates the Row. In the caller's memory, Go's nil check would read the page before it is written, which costs
+// two page faults instead of one.
 func (p *plan) row(
 	cell replicator.Cell, img *image, order int64, at time.Time, kept func([]byte) []byte,
 ) *replicator.Row {

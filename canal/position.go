@@ -11,46 +11,41 @@ import (
 
 // token is what a Position's Token contains.
 type token struct {
-	Server string `json:"server,omitempty"` // server_uuid; on MariaDB see readServer
+	Server string `json:"server,omitempty"` // server_uuid; on MariaDB, which has none, its id, host and port
 	placed
 	GTID  string `json:"gtid,omitempty"` // all transactions before this position; "" if the server has no GTIDs
 	Epoch int    `json:"epoch,omitempty"`
 
-	// Loose: GTID may lack some of the transactions before this position. MySQL's status has the end of the binlog and
-	// the committed transactions, but not transactions that are in the binlog and not yet committed. MariaDB does not
-	// know the GTIDs at every log position (see gtidAt), so GTID has those of a slightly earlier position. That is
-	// enough to find the position on another server, which then repeats some transactions. On this server, reading the
-	// file completes the set.
+	// Loose means that GTID may lack some of the transactions before the position, because the server could not list them
+	// exactly. That is enough to find the position on another server, which then repeats some transactions. On this
+	// server, reading the file completes the set.
 	Loose bool `json:"loose,omitempty"`
 
-	// Forked: on MariaDB, the log has a transaction whose sequence number is not above that of an earlier transaction
-	// of the same domain from another server. That other server had written a transaction that the other servers never
-	// got, and then became their replica. GTID names only the last transaction of a domain. A server that has this last
-	// transaction may lack the other server's transaction.
+	// Forked means that two MariaDB servers numbered transactions of a domain independently. GTID has only a domain's last
+	// transaction, so a server that has this one may lack earlier ones.
 	Forked bool `json:"forked,omitempty"`
 
-	// Anonymous: on MySQL, the last transaction that was read had no GTID, or new transactions get none (gtid_mode =
-	// OFF_PERMISSIVE). So no GTID shows which servers have the transaction. A server with a later transaction has it, too,
-	// because replicas apply transactions in the order of the log.
+	// Anonymous means that the last transaction that was read has no GTID, or that MySQL gives new transactions none
+	// (gtid_mode = OFF or OFF_PERMISSIVE). So GTIDs don't show which servers have it.
 	Anonymous bool `json:"anonymous,omitempty"`
 
-	// Skip: transactions in GTID may still follow this position. Reading drops them. The position was found by GTID on
-	// another server, whose log may have the transactions in a different order.
+	// Skip means that transactions in GTID may follow the position, and that reading drops them. The position was found by
+	// GTID on another server, whose log may have the transactions in a different order.
 	Skip bool `json:"skip,omitempty"`
 
 	// Read says how far the log had been read when the position was made. A sink may already have some of the changes
 	// between the position and that point. So a server that lacks these changes can't be the source.
 	Read *read `json:"read,omitempty"`
 
-	// Run identifies the run of replicator that made the position. Only for this run is Read complete. A later run,
-	// which finds the position in a store, must assume that the earlier run read more before it was killed.
+	// Run identifies the run of replicator that made the position. Only in this run is Read complete: a later run must
+	// assume that the earlier one read more before it was killed.
 	Run string `json:"run,omitempty"`
 
-	// Layouts has the layout's digest for each table that was read; "" if the layout was unknown (type layouts). It is
-	// nil if no table's layout is known.
+	// Layouts has a digest of the columns of each table that was read, as they were at the position; "" if they were
+	// unknown. It is nil if none are known.
 	Layouts map[string]string `json:"layouts,omitempty"`
 
-	others []token // the tokens of all start positions; reading begins at this token's position, the earliest
+	others []token // the tokens of all start positions, of which this one is the earliest
 }
 
 // read is how far the log was read beyond a position. It has a log position, which may be inside a transaction, and the
@@ -59,9 +54,8 @@ type read struct {
 	placed
 	GTID string `json:"gtid,omitempty"`
 
-	// Older are transactions that were (or may have been) read on another server, and not yet on this one. Some of them
-	// may be before the position. Sinks may have their changes, with Orders (log positions as numbers) of an older
-	// epoch.
+	// Older has transactions that were read on another server, and not yet on this one. Sinks may have their changes, with
+	// Orders of an older epoch.
 	Older string `json:"older,omitempty"`
 
 	// Unsure are transactions that an earlier run of replicator may have read: all that the server had executed when a
@@ -69,7 +63,7 @@ type read struct {
 	Unsure string `json:"unsure,omitempty"`
 }
 
-// withUnsure adds the transactions that an earlier run may have read, unless before includes all of them.
+// withUnsure adds the transactions in unsure to r, unless before includes all of them.
 func (r *read) withUnsure(unsure, before *gtid.Set) *read {
 	if !notAllIn(unsure, before) {
 		return r

@@ -12,10 +12,9 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// With binlog_row_image = MINIMAL, an UPDATE that does not change the cell's key logs the key only if it is part of the
-// primary key. The row in the table then still has this key, unless a later event changes it. So the row is looked up
-// by its primary key. If the row is gone, or its key may have changed, the table is reported as changed without a log
-// (ErrUnlogged).
+// With binlog_row_image = MINIMAL, an UPDATE that does not change the configured key columns logs them only if they are
+// part of the primary key. So the row is looked up in the table by its primary key. If it is gone, or if its key may
+// have changed, the table is reported as changed without a log (ErrUnlogged).
 
 // primaryOf returns the indexes of the primary key's columns; nil if rows can't be looked up by that key.
 func (p *plan) primaryOf(s *schema) []int {
@@ -117,7 +116,6 @@ func (s *stream) seekAll(ctx context.Context) error {
 	return nil
 }
 
-// seek looks up the rows and delivers changes of their cells.
 func (s *stream) seek(ctx context.Context, x *sought) error {
 	if len(x.keys) == 0 {
 		return nil

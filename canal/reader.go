@@ -31,13 +31,13 @@ type Reader struct {
 	history  *history
 	stream   *stream
 	layouts  *layouts
-	loose    string // the GTIDs of a Loose start position (token.Loose), until reading completes the set; "": none
+	loose    string // GTIDs of a start position that may lack some (token.Loose), until reading completes them; "": none
 	skipEnd  int64  // the binlog's end when the reader was opened; all transactions to skip are before this end
 
 	before atomic.Pointer[gtid.Set] // the transactions before start; nil until they are known
 	looked atomic.Int64             // the average size of a row in the last query of Newest; 0: unknown
 
-	mu sync.Mutex // guards the encoding of positions
+	mu sync.Mutex // Position may be called by several goroutines
 }
 
 // prepare reads the character sets and the tables' columns, which decoding needs, and sets up the stream.
@@ -203,8 +203,8 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	return nil
 }
 
-// sameMode checks that the server's GTID mode has not changed since the reader was opened. MySQL begins a new file when
-// the mode changes.
+// sameMode fails if the server's GTID mode has changed since the reader was opened. It is called at each new binlog
+// file, because MySQL begins one when the mode changes.
 func (r *Reader) sameMode(ctx context.Context) error {
 	conn, err := r.connect(ctx)
 	if err != nil {
@@ -242,7 +242,7 @@ func (r *Reader) Position(order int64) replicator.Position {
 	r.layouts.forget(e.order)
 	if gtids != nil {
 		t.GTID = gtids.String()
-	} else { // unknown so far: keep the start position's GTIDs, which another server may need to find this position
+	} else { // the transactions are still unknown: keep the start position's, because another server may need them
 		t.GTID, t.Loose = r.loose, r.loose != ""
 	}
 	t.Skip = r.place.skip && e.order < r.skipEnd
@@ -281,11 +281,11 @@ func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
 	case further.Empty() && beyond.Older == "" && beyond.Unsure == "":
 		return nil, anonymous
 	}
-	beyond.placed = placed{} // another server's log positions mean nothing here
+	beyond.placed = placed{} // the log position is not beyond e, so only the GTIDs say what was read
 	return &beyond, anonymous
 }
 
-// notAllIn reports whether set has transactions that before is not known to include.
+// notAllIn reports whether set has transactions that before lacks, or may lack because it is nil.
 func notAllIn(set, before *gtid.Set) bool {
 	return set != nil && (before == nil || !before.Includes(set))
 }
@@ -314,7 +314,7 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 	return t.position()
 }
 
-// ErrFence: a text from the user does not name a position in this source's binlog.
+// ErrFence means that a text does not name a position in this source's binlog.
 var ErrFence = errors.New("a log position must be FILE:POS or a GTID set of the source")
 
 // Includes reports whether p includes everything that the fence (a GTID set, or FILE:POS) names.
@@ -359,13 +359,13 @@ func (r *Reader) reread(ctx context.Context, table string) (err error) {
 	defer conn.Close()
 	if w.Pattern {
 		defer func() {
-			if replicator.IsFatal(err) || errors.Is(err, replicator.ErrRedefined) { // reading begins again without the table
+			if replicator.IsFatal(err) || errors.Is(err, replicator.ErrRedefined) { // the pattern is read without the table
 				err = membersChanged(w.Name, err)
 			}
 		}()
 	}
 	shape, end, err := readSchemaAt(ctx, conn, r.server, &w.Table)
-	if errors.Is(err, errNoTable) && !w.Pattern { // not Fatal, because a rename may be in progress
+	if errors.Is(err, errNoTable) && !w.Pattern { // not Fatal: during a rename, the table may be missing for a moment
 		return replicator.OfTable(w.Name, fmt.Errorf("table %s was dropped or renamed", table))
 	}
 	if err != nil {
@@ -378,10 +378,11 @@ func (r *Reader) reread(ctx context.Context, table string) (err error) {
 		return w.fatal(err)
 	}
 	w.schema.Store(shape)
-	if err := w.check(r.server.flavor); err != nil { // a needed column is gone
+	if err := w.check(r.server.flavor); err != nil {
 		return w.fatal(err)
 	}
-	// The joined table may have been altered, too. Opening the tables again shows whether the join works now.
+	// Not Fatal, because the joined table may have been altered, too. Opening the tables again shows whether the join
+	// works now.
 	if err := errors.Join(r.tables.unjoinable()...); err != nil {
 		return err
 	}
@@ -392,7 +393,7 @@ func (r *Reader) reread(ctx context.Context, table string) (err error) {
 	return r.source.layouts.keep(ctx, now)
 }
 
-// huge is the size of events after which the memory is returned to the operating system at once.
+// huge is the size in bytes from which an event's memory is returned to the operating system at once.
 const huge = 16 << 20
 
 // feed passes a dump's events to the stream. It reads an event only after the previous one was handled. So one event
@@ -458,7 +459,7 @@ const (
 	textPurged    = "purged"
 	textNoFile    = "Could not find first log file"
 	textPastEnd   = "position > file size"
-	textAnonymous = "anonymous transaction when" // without gtid_mode=ON
+	textAnonymous = "anonymous transaction when" // MySQL refuses to send transactions without GTIDs
 	textTooLarge  = "max_allowed_packet"
 	textTorn      = "truncated in the middle of event"
 	errnoDenied   = gomysql.ER_ACCESS_DENIED_ERROR

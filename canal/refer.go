@@ -13,9 +13,9 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// referring is a Lookup (a join) of another table that finds rows of a watched table.
+// referring is a Lookup of another table: a join that reads rows of a watched table.
 type referring struct {
-	table  string // the table that has the Lookup
+	table  string // the table with the Lookup, whose rows are joined
 	lookup string
 	on     []string // the watched table's columns that the Lookup compares
 }
@@ -57,7 +57,6 @@ func (t tables) unjoinable() (refused []error) {
 	return refused
 }
 
-// sameSides fails if a lookup compares columns of different types or collations.
 func (t tables) sameSides(own *watched, l *replicator.Lookup) error {
 	joined := t.one(l.Table)
 	for _, on := range l.On {
@@ -97,12 +96,12 @@ func sameColumns(joined *watched, column string, from *watched, path string) err
 	return nil
 }
 
-// canBeKey reports whether a column's values can be looked up exactly.
 func canBeKey(k binlog.Kind) bool {
 	return k != binlog.KindFloat && k != binlog.KindDouble && k != binlog.KindJSON
 }
 
-// refer tells the handler that a joined row changed. It passes the values by which the row is joined, in each image.
+// refer tells the handler that a joined row changed, with the values by which the row was joined before, and is joined
+// now.
 func (s *stream) refer(ctx context.Context, p *plan, place scale, images []*image, offs []int) error {
 	for i := range p.refers {
 		r := &p.refers[i]
@@ -149,7 +148,7 @@ type reference struct {
 	at []int
 }
 
-// lacks returns the index of a column of the reference that the image lacks; -1 if the image has all of them.
+// lacks returns the index of a compared column that the image lacks; -1 if it has all.
 func (r *reference) lacks(img *image) int {
 	for _, i := range r.at {
 		if !img.has(i) {
@@ -185,7 +184,6 @@ func (p *plan) referenceOf(r *reference, img *image) (replicator.Key, error) {
 	return replicator.MakeKey(values...)
 }
 
-// assignReferences finds the columns by which other tables' rows are joined with rows of this table.
 func (p *plan) assignReferences() error {
 	p.refers = nil
 	for _, r := range p.t.referring {
@@ -221,8 +219,8 @@ func (r *Reader) Referring(ctx context.Context, refs []replicator.Reference, aft
 		return nil, "", err
 	}
 	defer conn.Close()
-	// Rows may have begun to refer to the joined row just before it changed, and their own re-reads may have seen its
-	// old values. So these rows must be found here. The fence makes them visible.
+	// A row that was just joined with the changed row may have been read with the old values of the changed row. So it
+	// must be found here, and the fence makes it visible.
 	f, err := r.present(ctx, conn)
 	if err != nil {
 		return nil, "", err
@@ -259,9 +257,9 @@ func (x *selection) referringPage(ctx context.Context, db querier, f *fence, con
 	return cells, next, err
 }
 
-// referringCondition returns the SQL condition for the rows of a table (own) that are joined with the rows that refs
-// identify. All refs have the same lookup. If that lookup's values come from several tables, the condition follows only
-// the first of these tables, so it may select too many rows. condition is "" if the table no longer has the lookup.
+// referringCondition returns the SQL condition for the rows of the table own that are joined with the rows that refs
+// identify; "" if own no longer has the lookup. If the lookup compares values from several tables, the condition
+// follows only the first of them, so it may select too many rows.
 func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	condition string, args []any, err error,
 ) {
@@ -304,9 +302,9 @@ func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	return condition, args, nil
 }
 
-// referredBy returns the SQL condition for rows of t that are joined with a row of the lookup l; key has the values by
-// which they are joined. l may take its values from several tables, and the condition compares only those from t. The
-// argument from is the ID of the lookup that reads t; "" if t is the table of the view's own rows.
+// referredBy returns the SQL condition for rows of t that the lookup l joins with a row that has the values in key. If
+// l also takes values from other tables, the condition ignores these. from is the ID of the lookup that reads t; "" if
+// t is the table of the view's own rows.
 func (t *watched) referredBy(l *replicator.Lookup, from string, key replicator.Key) (
 	condition string, args []any, err error,
 ) {

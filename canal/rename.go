@@ -25,7 +25,7 @@ func (p *statementParser) rename() statement {
 	}
 	for i := p.pastIfExists(2); ; i++ {
 		from, watchesFrom, next := p.tableAt(i)
-		for !p.at(next).is("TO") { // WAIT n, NOWAIT on MariaDB
+		for !p.at(next).is("TO") { // MariaDB allows WAIT n or NOWAIT here
 			if next++; next >= len(p.words) {
 				return changing(p.mentioned(), renamed).withoutColumns()
 			}

@@ -13,15 +13,14 @@ import (
 	"replicator/internal/remedy"
 )
 
-// A server's tables may change without entries in its binlog. It may have no binlog (log_bin is OFF). It may be a
-// replica that does not log what it gets from its own source (log_replica_updates; on MariaDB log_slave_updates, OFF by
-// default). Or it may omit whole databases (binlog_do_db, binlog_ignore_db). A reader of such a log can't notice these
-// changes.
+// A server's tables may change without entries in its binlog: without log_bin, on a replica without log_replica_updates
+// (MariaDB: log_slave_updates), and in databases that binlog_do_db or binlog_ignore_db exclude. A reader of the log
+// can't notice these changes.
 
 var errNoBinlog = replicator.Fatal(errors.New("the source writes no binlog. Start it with log_bin. The binlog " +
 	"will lack what was written until then: `replicator verify --repair " + remedy.Views + "` corrects the views"))
 
-// logs refuses a server whose binlog can't contain the changes to be read.
+// logs refuses a server whose binlog can't contain the changes of the watched tables.
 func (s *Source) logs(ctx context.Context, db querier, srv server) error {
 	if !srv.logBin {
 		s.silent.begins(srv.identity)
@@ -39,9 +38,9 @@ func (s *Source) logs(ctx context.Context, db querier, srv server) error {
 	return nil
 }
 
-// unloggedReplica checks whether the server is a replica and does not log the changes that it receives. The finding is
-// Fail if the binlog can't contain the changes to be read. It is Warn if applications may write to this server itself,
-// as to one of two servers that replicate each other.
+// unloggedReplica warns of a replica that does not log the changes that it receives. The finding is Fail if all changes
+// seem to come by replication. It is Warn if applications may write to the server, too, as to one of two servers that
+// replicate each other.
 func (s server) unloggedReplica(ctx context.Context, db querier) (f replicator.Finding, err error) {
 	f = replicator.Finding{What: "log_replica_updates", Level: replicator.OK}
 	if s.flavor == gtid.MariaDB || s.oldMySQL() {
@@ -73,7 +72,7 @@ func (s server) unloggedReplica(ctx context.Context, db querier) (f replicator.F
 		return f, err
 	}
 	logged, err := s.executed(ctx, db)
-	if err == nil && !logged.Includes(got) { // since the last replicated transaction, no application has written here
+	if err == nil && !logged.Includes(got) { // the last transaction was replicated, not written here
 		f.Level = replicator.Fail
 	}
 	return f, err
@@ -83,7 +82,7 @@ func (s server) unloggedReplica(ctx context.Context, db querier) (f replicator.F
 func (s server) replicates(ctx context.Context, db querier) (bool, error) {
 	if s.flavor == gtid.MariaDB { // SHOW ALL SLAVES STATUS would need another privilege
 		if galera, err := variable(ctx, db, "wsrep_on"); err != nil || galera != "" && !isOff(galera) {
-			return err == nil, err // a node logs the other nodes' writes only with log_slave_updates, like a replica
+			return err == nil, err // a Galera node logs the other nodes' writes only with log_slave_updates, like a replica
 		}
 		rows, err := named(ctx, db, "SHOW GLOBAL STATUS LIKE 'Slaves\\_running'")
 		return err == nil && len(rows) == 1 && rows[0]["value"] != "0", err

@@ -38,12 +38,11 @@ type place struct {
 
 func (p place) order() int64 { return orderOf(p.epoch, p.file.number, p.pos) }
 
-// resolver finds where to continue in the log of the connected server after a saved position: see kinship. A log
-// position of another server means nothing in this log. If the connected server has everything that was read from the
-// other one, reading begins at the last file before which all transactions are in the position's GTIDs.
+// resolver finds where reading continues on the connected server after a saved position (see kinship). A log position
+// of another server means nothing in this log. So reading begins at the last file before which the server has only
+// transactions that are in the position's GTIDs.
 //
-// This package compares GTID sets itself. A server's own functions do not know which domains are skipped, and MariaDB's
-// can only test for equality.
+// GTID sets are compared here and not by the server, because MariaDB's functions only test for equality.
 type resolver struct {
 	source *Source
 	db     querier
@@ -88,7 +87,7 @@ func (r *resolver) resolve(ctx context.Context, t token) (place, error) {
 	return p, err
 }
 
-// transactions parses a GTID set; nil if text is empty, or if err is not nil.
+// transactions parses a GTID set. It returns nil for an empty text, and if err, from an earlier call, is not nil.
 func (r *resolver) transactions(text string, err error) (*gtid.Set, error) {
 	if text == "" || err != nil {
 		return nil, err
@@ -161,7 +160,7 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 		return p, err
 	}
 	p.born = first.Born
-	if t.Server != "" { // files and addresses of two servers can't be compared
+	if t.Server != "" { // a new epoch, because files and addresses of two servers can't be compared
 		p.epoch++
 	}
 	if p.epoch > maxEpoch {
@@ -170,8 +169,8 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 	return p, nil
 }
 
-// errEpochs: no higher epoch is left. A rebuild or a reset must remove the views' states, which have Orders of the
-// earlier epochs.
+// errEpochs means that no higher epoch (the upper bits of an Order) is left. The views must then be filled again,
+// without their old states, which have Orders of earlier epochs.
 var errEpochs = replicator.Fatal(fmt.Errorf("the source changed servers or reset its binlogs %d times, which is more than "+
 	"can be counted. Stop the program, run `replicator checkpoint forget "+remedy.Views+"`, and start it again. It "+
 	"then fills the views again", maxEpoch))
@@ -227,8 +226,8 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 	return first, firstToken, nil
 }
 
-// asRead returns a place that only records how far the log was read, namely up to p. It has p's GTIDs. It has p's log
-// position only if the saved position names that log position (not p.moved). haveRead merges such records.
+// asRead returns a place that only says that everything up to p was read; haveRead merges it into another place. It has
+// p's log position only if the saved position has it, too (not p.moved).
 func (p place) asRead() place {
 	read := place{beyond: p.gtids}
 	if !p.moved {

@@ -13,9 +13,9 @@ import (
 // An ALTER TABLE that gives a column a different type, character set or expression rewrites the values of all rows, and
 // logs none of the rows. This file decides which values may have changed. In doubt, it assumes that they have.
 
-// rewrites returns the columns, in lower case, whose values may have changed. before is the table's layout before the
-// statement. body names the body column, for which even a change of the bytes counts. all means that any column may
-// have changed, because the statement is not understood.
+// rewrites returns the columns, in lower case, whose values may have changed. body names the body column, for which
+// even a change of the bytes counts. all means that any column may have changed, because the statement is not
+// understood.
 func (a alteration) rewrites(before *layout, body string, f gtid.Flavor) (columns []string, all bool) {
 	if a.effect != columnsChange {
 		return nil, false
@@ -36,7 +36,7 @@ func (a alteration) rewrites(before *layout, body string, f gtid.Flavor) (column
 		}
 	}
 	for _, c := range r.changes {
-		if c.old != "" && (c.generated || c.notNull && a.lax) { // the server turned NULL into 0 or ''
+		if c.old != "" && (c.generated || c.notNull && a.lax) { // computed anew, or NULL became 0 or ''
 			columns = append(columns, strings.ToLower(c.name))
 		}
 	}
@@ -59,7 +59,8 @@ func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 		return false
 	}
 	if to.name == from.name && slices.Equal(to.args, from.args) && to.unsigned == from.unsigned {
-		return c.Charset == was.Charset || !strings.HasSuffix(to.name, "text") // values may become longer and not fit
+		// In the new character set, values may have more bytes, and no longer fit into a TEXT.
+		return c.Charset == was.Charset || !strings.HasSuffix(to.name, "text")
 	}
 	number := func(t columnType, i int) int {
 		n, _ := strconv.Atoi(t.args[i])
@@ -70,9 +71,9 @@ func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 		return number(to, 1) == number(from, 1) && number(to, 0) >= number(from, 0)
 	case "bit bit", "char char", "char varchar", "varchar varchar", "varbinary varbinary", "binary varbinary":
 		return number(to, 0) >= number(from, 0)
-	case "enum enum": // a row keeps the member's text
+	case "enum enum": // rows keep their member's text, whatever its number
 		return !slices.ContainsFunc(from.args, func(m string) bool { return !slices.Contains(to.args, m) })
-	case "set set": // members are shown in the order of the definition
+	case "set set": // rows show their members in the order of the definition, so new members must come last
 		return startsWith(to.args, from.args)
 	}
 	if isInteger(from.name) && isInteger(to.name) {
@@ -97,14 +98,13 @@ var (
 	blobs    = []string{"tinyblob", "blob", "mediumblob", "longblob"}
 )
 
-// rank returns a type's index in the list; -1 if the list lacks the type.
 func rank(types []string, t columnType) int { return slices.Index(types, t.name) }
 
 func startsWith(list, beginning []string) bool {
 	return len(list) >= len(beginning) && slices.Equal(list[:len(beginning)], beginning)
 }
 
-// asBytes returns a text column in a Unicode character set as a binary column.
+// asBytes returns a text column in UTF-8 or ascii as a binary column, for which a change of the bytes counts.
 func (c layoutColumn) asBytes() layoutColumn {
 	if c.Charset != "utf8mb4" && c.Charset != "utf8mb3" && c.Charset != "ascii" {
 		return c
@@ -112,10 +112,8 @@ func (c layoutColumn) asBytes() layoutColumn {
 	return layoutColumn{c.Name, strings.Replace(c.Type, "text", "blob", 1), ""}
 }
 
-// columnsChanged reports a statement that changed columns that views read, without logging the new values. It dropped,
-// renamed, added or converted a column. The log has neither the values of a different column that took the name, nor
-// the default of a new column, nor the converted values. (If a needed column were gone, reread would have ended the
-// reading.)
+// columnsChanged reports a statement that dropped, renamed, added or converted columns that views read: the log does
+// not have the columns' new values.
 func (s *stream) columnsChanged(st statement, table string, rewritten []string, anyOf bool) error {
 	t := s.tables.byID[table]
 	if len(rewritten) > 0 || anyOf {
@@ -148,7 +146,6 @@ func (s *stream) columnsChanged(st statement, table string, rewritten []string, 
 	return s.unlogged(table, err)
 }
 
-// made returns words for what the statement did to a column. The column's name is in lower case.
 func (st statement) made(column string) string {
 	left, got := slices.Contains(st.left, column), slices.Contains(st.got, column)
 	switch {

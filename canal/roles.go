@@ -8,17 +8,16 @@ import (
 	"replicator/canal/binlog"
 )
 
-// roles has the indexes of the columns with a role, in a row image or in a query's result.
+// roles has the indexes of the columns with a role (key, column, version, body) in a row image or in a query's result.
 type roles struct {
 	key     []int
-	column  int      // -1: no column
-	version int      // -1: the row's log position is the version
-	body    int      // -1: no column
-	extras  []int    // the columns for Row.Columns
-	names   []string // the names of the columns in extras, for Row.Names
+	column  int   // -1: no column
+	version int   // -1: the row's log position is the version
+	body    int   // -1: no column
+	extras  []int // the columns whose values go into Row.Columns
+	names   []string
 }
 
-// noRoles returns roles that no column has yet.
 func noRoles() roles { return roles{column: -1, version: -1, body: -1} }
 
 // findRoles returns the indexes of the configured columns. all are the names of the table's columns. find returns the
@@ -54,12 +53,11 @@ func (t *watched) findRoles(all []string, find func(role, name string) (int, err
 	return r, t.findExtras(&r, all, find, kind)
 }
 
-// findExtras finds the columns for Row.Columns.
 func (t *watched) findExtras(r *roles, all []string, find func(role, name string) (int, error),
 	kind func(int) binlog.Kind,
 ) error {
 	names, everything := slices.Clone(t.Columns), slices.Contains(t.Columns, "*")
-	if everything { // the row's Body has the body column
+	if everything { // Row.Body has the body column, so Row.Columns omits it
 		names = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return strings.EqualFold(name, t.Body) })
 	}
 	for _, name := range t.Optional {
@@ -78,7 +76,7 @@ func (t *watched) findExtras(r *roles, all []string, find func(role, name string
 		}
 		r.extras = append(r.extras, i)
 	}
-	for n, i := range r.key { // the key has only the text of a DECIMAL, so rows carry the value, too
+	for n, i := range r.key { // a key has a DECIMAL only as text, so rows also carry the value
 		if kind(i) == binlog.KindDecimal && !slices.Contains(r.extras, i) {
 			r.extras, names = append(r.extras, i), append(names, t.Key[n])
 		}

@@ -22,7 +22,6 @@ type rowsShape struct {
 	diffs      bool // after images may contain only differences of JSON documents
 }
 
-// rowsShapes are the formats of events with rows, by their type.
 var rowsShapes = [256]*rowsShape{
 	replication.WRITE_ROWS_EVENTv1:                      {change: replicator.Insert},
 	replication.UPDATE_ROWS_EVENTv1:                     {change: replicator.Update},
@@ -44,7 +43,7 @@ type tables struct {
 	byName   map[string][]*watched          // by the name in the configuration; several tables only for a pattern
 	byID     map[string]*watched
 	patterns []*pattern
-	fold     func(string) string // returns the same text for names that the server treats as equal
+	fold     func(string) string // to lower case, if the server ignores the case of table names
 }
 
 // find finds a watched table without allocating strings.
@@ -52,7 +51,8 @@ func (t tables) find(database, table []byte) *watched {
 	return t.byPlace[string(database)][string(table)]
 }
 
-// mentions finds watched tables for the statement parser; all tables of the database if table is "".
+// mentions returns the IDs of the watched tables with a database and a name; of all tables of the database if table is
+// "".
 func (t tables) mentions(database, table string) (names []string) {
 	in := t.byPlace[t.fold(database)]
 	if table == "" {
@@ -140,7 +140,7 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 	}
 }
 
-// handsOn records that rows of a table are delivered before the end of their transaction is known.
+// handsOn records that rows of a table are delivered before it is known whether their transaction is committed.
 func (s *stream) handsOn(t *watched) {
 	if !s.tx.rows {
 		s.tx.rows, s.rowed = true, s.rowed[:0]
@@ -241,10 +241,10 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 		return err
 	}
 	version, err := d.p.versionOf(d.img, d.order)
-	shared := d.p.t.Shared && d.p.single // another table may have a row of the same cell
+	shared := d.p.t.Shared && d.p.single // another of the pattern's tables may have a row of the same cell
 	if err != nil || !d.own || s.tx.again || shared {
-		// AnyVersion makes the pipeline re-read the cell. The version is unusable (invalid, or also another row's), or
-		// the cell may have newer rows.
+		// AnyVersion makes the pipeline read the cell's newest row from the table. The deleted row's version is unusable
+		// (invalid, or also another row's), or the cell may have newer rows.
 		version = replicator.AnyVersion
 	}
 	return s.deliver(ctx, replicator.Change{
@@ -253,7 +253,8 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 	})
 }
 
-// update delivers an update, or a delete and an insert if the row moved to another cell or the row's version fell.
+// update delivers an update. If the row moved to another cell, or if its version fell, it delivers a delete and an
+// insert instead.
 func (s *stream) update(ctx context.Context, before, after delivery) error {
 	switch was, is := before.p.isHistory(before.img), after.p.isHistory(after.img); {
 	case was && is:
@@ -296,15 +297,15 @@ func (s *stream) cell(ctx context.Context, d delivery) (replicator.Cell, error) 
 	return cell, err
 }
 
-// keyless reports that a row has no usable key. Reading continues. The problem stays until the row is corrected,
-// because the views' comparison with the table fails until then.
+// keyless reports that a row has no usable key. Reading continues, but the views differ from the table until the row is
+// corrected.
 func (s *stream) keyless(t *watched, key keyError) error {
 	return s.unlogged(t.Name, fmt.Errorf("table %s: a row has no usable key: %w. Correct it at the source: %w",
 		t.Name, key, replicator.ErrUnlogged))
 }
 
 func (s *stream) deliver(ctx context.Context, c replicator.Change) error {
-	if s.tally.rows++; s.tally.full() { // report now and then: an event may have millions of rows
+	if s.tally.rows++; s.tally.full() { // update the totals now and then, because an event may have millions of rows
 		s.stats.tell(&s.tally)
 	}
 	if s.change = c; s.tx.xa {
@@ -330,7 +331,7 @@ func inflateMaria(data, reuse []byte) ([]byte, error) {
 		return nil, binlog.ErrShort
 	}
 	size := binlog.BigEndian(data[1 : 1+n])
-	if size > 1<<30 || size > uint64(len(data))*1100 { // more than zlib can compress
+	if size > 1<<30 || size > uint64(len(data))*1100 { // zlib can't compress that much
 		return nil, errors.New("compressed rows are damaged")
 	}
 	r, err := zlib.NewReader(bytes.NewReader(data[1+n:]))

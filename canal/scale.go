@@ -3,9 +3,8 @@ package canal
 import "math/bits"
 
 // scale maps the rows of an event to addresses in the binlog file. In compressed data, num bytes of the file stand for
-// den bytes of data, so a row's share of the file may be less than a byte. Each row then takes at least the next free
-// address. The data is mapped to the first half of the event's bytes. The second half is a reserve for rows that lie
-// too close together.
+// den bytes of data, so a row may have less than a byte; it then gets the next free address. The data is mapped to the
+// first half of the event's bytes, so that the second half is free for rows that lie too close together.
 type scale struct {
 	base     int64
 	offset   int64 // where this event begins within the decompressed data
@@ -20,9 +19,8 @@ func compressed(base, bytes, data int64) scale {
 	return scale{base: base, num: bytes, den: max(data, 1), taken: &taken}
 }
 
-// row returns the address of the row image at off. It must be called once for each row, in order. The address is above
-// those of all earlier rows, unless own is false. Then the addresses have run out, and the remaining rows share the
-// last address. That happens only if there is about one row for every two bytes of the compressed data.
+// row returns the address of the row image at off. It must be called once for each row, in order, because each row gets
+// a higher address. own is false if no higher address is left, so that the row shares the last one.
 func (s scale) row(off int) (address int64, own bool) {
 	if s.taken == nil {
 		return s.base + s.offset + int64(off), true
@@ -36,8 +34,7 @@ func (s scale) row(off int) (address int64, own bool) {
 	return address, true
 }
 
-// share returns the binlog address for the byte at offset off of this event's decompressed data, relative to base. The
-// address is in the first half of the compressed bytes.
+// share returns the address, relative to base, for the byte at offset off of this event's decompressed data.
 func (s scale) share(off int64) int64 {
 	hi, lo := bits.Mul64(uint64(s.offset+off), uint64(s.num/2))
 	if hi >= uint64(s.den) { // the data is longer than declared, so it is damaged

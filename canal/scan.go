@@ -17,9 +17,9 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Scan reads the next rows of a table by keyset pagination, so every chunk costs the same wherever it is in the table.
-// It usually follows the order of the table's offset columns. If a table has many old rows, and an index that shows
-// which rows are the newest of their cells, Scan reads only the newest rows. It then follows the order of that index.
+// Scan reads the next rows of a table by keyset pagination, usually in the order of the table's offset columns. If the
+// table has many old rows, and an index shows which rows are the newest of their cells, Scan follows that index and
+// reads only the newest rows.
 func (r *Reader) Scan(ctx context.Context, table string, columns []string, after string,
 	limit replicator.ScanLimit) (replicator.Chunk, error) {
 	var chunk replicator.Chunk
@@ -27,7 +27,7 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 	if err != nil {
 		return chunk, err
 	}
-	if at == nil { // the remaining tables of a pattern are gone
+	if at == nil { // the rest of the pattern's tables were dropped
 		return replicator.Chunk{Low: r.start.Order, High: r.start.Order, Done: true}, nil
 	}
 	if chunk, err = r.scanTable(ctx, at.x, columns, at.after, limit); err != nil {
@@ -64,7 +64,7 @@ func (r *Reader) scanTable(ctx context.Context, x *selection, columns []string, 
 	if err != nil || done {
 		return chunk, classify(err)
 	}
-	if strings.HasPrefix(after, walkPlace) { // the scan followed an index that no longer exists
+	if strings.HasPrefix(after, walkPlace) { // the index that the scan followed was dropped, so the scan begins again
 		after = ""
 	}
 	err = untilFree(ctx, x.t.rowsFor(limit), func(rows int) (err error) {
@@ -229,7 +229,7 @@ func (x *selection) page(after string, conditions []string, of []any, limit int)
 	}
 	var order []string
 	for _, i := range x.offset {
-		order = append(order, sqlname.Quote(x.columns[i].Name)) // the order in which keyset compares
+		order = append(order, sqlname.Quote(x.columns[i].Name)) // like keyset, which compares the columns in this order
 	}
 	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
 }
@@ -256,7 +256,6 @@ type bound struct {
 	arg               any
 }
 
-// lastBounds returns the bounds for the last offset that the scan reached.
 func (x *selection) lastBounds(last []*string) []bound {
 	bounds := make([]bound, len(x.offset))
 	for n, i := range x.offset {
@@ -306,7 +305,7 @@ func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
 	case binlog.KindBit:
 		return "?", binlog.Unsigned(binlog.BigEndian([]byte(text)))
 	case binlog.KindEnum:
-		return "?", slices.Index(c.Members, text) + 1 // 0 is the server's error value, whose text is empty
+		return "?", slices.Index(c.Members, text) + 1 // 0 is the number of an invalid member, whose text is ""
 	case binlog.KindSet:
 		var bits uint64
 		for i, member := range c.Members {
@@ -338,7 +337,7 @@ func (x *selection) encodeOffset(values [][]byte) string {
 			out[n][1] = &s
 		}
 	}
-	text, _ := json.Marshal(out) // strings can always be encoded
+	text, _ := json.Marshal(out) // can't fail: all values are strings
 	return string(text)
 }
 

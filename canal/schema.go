@@ -23,8 +23,8 @@ type declaredColumn struct {
 	fullType  string // int(10) unsigned, …
 	collation string // "" if the column is not text
 	nullable  bool
-	generated bool   // computed from other columns of the same row
-	literal   string // for $database and $table of a pattern's table: the SQL constant to select; "": a real column
+	generated bool
+	literal   string // the SQL constant to select for a pattern's $database or $table; "": a column of the table
 }
 
 // schema is a watched table as information_schema now describes it.
@@ -34,20 +34,19 @@ type schema struct {
 	unique  [][]string // the columns of every unique key, the primary key first
 	indexed [][]string // the columns of every index, in the order of the index
 	ordered []index    // the indexes that contain the whole values of their columns, in the values' order
-	mixed   bool       // a cell may have several rows, with different variants of its key
+	mixed   bool       // a cell may have several rows, whose keys the server treats as equal: "a" and "A"
 	rowEnd  string     // the column with the end of a row's validity, if the table is system-versioned (versioning.go)
 	charset string     // the default character set for added text columns; "" if the table has none
 
 	constants []constant // for a pattern's table: $database and $table
 }
 
-// index is an index as information_schema now describes it.
 type index struct {
 	name    string
 	columns []string
 	unique  bool
 	whole   bool // the index is on columns, not on expressions
-	ordered bool // the index has whole values in their order: no prefixes, no hashes
+	ordered bool // entries are whole values in the values' order: no prefixes, no hashes
 }
 
 func (s *schema) column(name string) *declaredColumn {
@@ -65,7 +64,7 @@ func (s *schema) column(name string) *declaredColumn {
 // single reports whether a table has at most one row per cell: some unique key has only columns that are part of the
 // cell.
 func (s *schema) single(t *replicator.Table) bool {
-	if t.Shared && t.Version != "" { // a cell may have a row in each table, and the highest version is the newest
+	if t.Shared && t.Version != "" { // a cell may have a row in each of the pattern's tables
 		return false
 	}
 	for _, key := range s.unique {
@@ -92,7 +91,7 @@ func (s *schema) countable(t *replicator.Table) error {
 	alter := "ALTER TABLE " + sqlname.Quote(t.Database) + "." + sqlname.Quote(t.Table) + " "
 	if t.Column != "" {
 		cell = append(cell, t.Column)
-		if c := s.column(t.Column); c != nil && c.nullable { // a unique key allows several NULLs
+		if c := s.column(t.Column); c != nil && c.nullable { // NOT NULL, because a unique key allows several NULLs
 			alter += "MODIFY " + sqlname.Quote(c.Name) + " " + c.fullType
 			if c.collation != "" {
 				alter += " COLLATE " + c.collation
@@ -151,19 +150,18 @@ func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema,
 	if err != nil {
 		return nil, err
 	}
-	defer tx.Rollback() // the transaction only reads
+	defer tx.Rollback()
 	return schemaIn(ctx, tx, t)
 }
 
-// readSchemaAt returns a table's schema, and a log end that fits it: each ALTER before that end is in the schema, and
-// no ALTER after it is. The servers log an ALTER while other sessions are locked out of the table. So the schema and
-// the end are read in one transaction, which blocks an ALTER.
+// readSchemaAt returns a table's schema, and a log end that fits it: the schema includes each ALTER that is logged
+// before that end, and none after it. Both are read in one transaction, which blocks an ALTER.
 func readSchemaAt(ctx context.Context, db beginner, srv server, t *replicator.Table) (*schema, logEnd, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, logEnd{}, err
 	}
-	defer tx.Rollback() // the transaction only reads
+	defer tx.Rollback()
 	s, err := schemaIn(ctx, tx, t)
 	if err != nil {
 		return nil, logEnd{}, err
@@ -173,21 +171,18 @@ func readSchemaAt(ctx context.Context, db beginner, srv server, t *replicator.Ta
 	return s, end, err
 }
 
-// logEnd is where a server's binlog ended at some moment.
 type logEnd struct {
 	file fileName
 	pos  int64
 }
 
-// order returns the log end as a number.
 func (e logEnd) order(epoch int) int64 { return orderOf(epoch, e.file.number, e.pos) }
 
-// schemaIn reads a table's schema, after a read from the table itself. That read waits for an ALTER of the table that
-// is completing. Until the transaction ends, no other ALTER of the table can complete.
+// schemaIn reads a table's schema. It reads from the table itself first: that waits for an ALTER that is completing,
+// and blocks others until the transaction ends.
 //
-// Without that read, MySQL may have written an ALTER to the binlog while information_schema does not show its effect
-// yet. MariaDB's information_schema leaves out a table that is being replaced (warning 1684) if the session holds any
-// lock. Each of our sessions holds one, a user lock (see package link).
+// Without that read, MySQL may have logged an ALTER that information_schema does not show yet, and MariaDB's
+// information_schema may leave out a table that is being replaced.
 func schemaIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, error) {
 	s, err := columnsIn(ctx, tx, t)
 	if err != nil {
@@ -274,7 +269,6 @@ func readIndex(all []index, scan func(...any) error) ([]index, error) {
 	return all, nil
 }
 
-// takeIndexes records which indexes can be used for which purposes.
 func (s *schema) takeIndexes(all []index) {
 	for _, x := range all {
 		if x.columns = s.withoutRowEnd(x.columns); !x.whole || len(x.columns) == 0 {
@@ -293,7 +287,6 @@ func (s *schema) takeIndexes(all []index) {
 	}
 }
 
-// complete derives the column's other properties from the text of its type.
 func (c *declaredColumn) complete() {
 	c.dataType = strings.ToLower(c.dataType)
 	full := strings.ToLower(c.fullType)
@@ -317,7 +310,7 @@ func (c *declaredColumn) complete() {
 	}
 }
 
-// parseMembers parses the members of enum('a','b,c','it”s').
+// parseMembers returns the members of an ENUM or SET, such as enum('a','b,c'). In a member, a quote is doubled.
 func parseMembers(full string) []string {
 	var members []string
 	_, rest, _ := strings.Cut(full, "(")

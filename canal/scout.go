@@ -12,18 +12,15 @@ import (
 	"replicator/canal/binlog"
 )
 
-// scout reads the log's statements from the start of reading to the log's current end. It serves tables whose layouts
-// are unknown at the start, because the position is from another server or names no layouts. A position that names no
-// layouts was made by an older version of replicator or by the operator, or it is the log's beginning. After the last
-// statement that changed a table's columns, the table has its current columns. Without such a statement it has had them
-// since the start.
+// scout reads the log's statements from the start of reading to the log's current end, for tables whose columns are
+// unknown at the start. After the last statement that changed a table's columns, the table has its current columns;
+// without such a statement, it has had them since the start.
 //
-// Afterwards the reader reads this part of the log again. To avoid that cost, a scout runs only if the server doesn't
-// name columns in the log.
+// The reader then reads this part of the log again. So a scout runs only if the server doesn't name columns in the log.
 type scout struct {
 	ctx    context.Context
 	stream *stream          // reads the statements; it delivers nothing
-	until  int64            // where to stop: the highest log position (as a number) at which current columns were read
+	until  int64            // where to stop: the last log position at which one of the tables' current columns was read
 	last   map[string]int64 // by table: where the last statement that changed the table's columns ends
 }
 

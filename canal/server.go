@@ -12,16 +12,15 @@ import (
 	"replicator/canal/gtid"
 )
 
-// server describes the server that a connection leads to.
 type server struct {
 	flavor   gtid.Flavor
 	version  string
 	identity string // identifies the server, and so its binlog files: see readServer
 	logBin   bool
-	gtidMode string // for MySQL; MariaDB always numbers transactions
+	gtidMode string // MySQL's gtid_mode; on MariaDB "ON", because it always numbers transactions
 	names    bool   // the binlog names columns: binlog_row_metadata=FULL
 	fold     bool   // table names are compared without case
-	tls      bool   // the connection uses TLS
+	tls      bool
 }
 
 // readServer asks a connection which server it leads to. MariaDB has no UUID, so its id, host and port identify the
@@ -77,7 +76,6 @@ func (s server) identityQuery() string {
 	return "SELECT @@server_uuid"
 }
 
-// is returns an error if the server has another identity.
 func (s server) is(identity string) error {
 	if identity != s.identity {
 		return fmt.Errorf("the source is now another server: it is %s, and was %s", identity, s.identity)
@@ -85,9 +83,8 @@ func (s server) is(identity string) error {
 	return nil
 }
 
-// variable returns the value of a global variable; "" if the server doesn't know it. A switch is 0 or 1, or OFF or ON
-// if the variable also has other values: see isOff. SHOW GLOBAL VARIABLES would take MySQL 9 ten milliseconds, because
-// it first collects all seven hundred.
+// variable returns the value of a global variable; "" if the server doesn't know it. SHOW GLOBAL VARIABLES would take
+// MySQL 9 ten milliseconds, because it first collects all seven hundred.
 func variable(ctx context.Context, db querier, name string) (string, error) {
 	var value sql.NullString
 	err := classify(db.QueryRowContext(ctx, "SELECT @@GLOBAL."+name).Scan(&value))
@@ -99,7 +96,6 @@ func variable(ctx context.Context, db querier, name string) (string, error) {
 
 const unknownVariable = 1193
 
-// isOff reports whether the value of a variable that the server knows means off.
 func isOff(value string) bool { return value == "0" || strings.EqualFold(value, "OFF") }
 
 // named returns the rows of a SHOW statement as maps by column name, because the columns differ between versions.
@@ -164,7 +160,8 @@ func (s server) status(ctx context.Context, db querier) (file fileName, pos int6
 	return file, pos, compact(row["executed_gtid_set"]), nil
 }
 
-// latest returns the current end of the binlog, with the transactions before it: see token.Loose.
+// latest returns the current end of the binlog, with the transactions before it, of which some may be missing
+// (token.Loose).
 func (s server) latest(ctx context.Context, db querier) (t token, err error) {
 	executed := gtid.New(s.flavor)
 	if s.flavor == gtid.MariaDB { // read before the log's end, so that the set has no later transactions
@@ -198,21 +195,18 @@ func (s server) isFrom(release ...int) bool {
 // locksForSelect reports whether SELECT rights are enough for a locking read. MySQL 8.0 before 8.0.22 requires more.
 func (s server) locksForSelect() bool { return s.isFrom(8, 0, 22) || !s.isFrom(8, 0, 0) }
 
-// compact removes the white space from a GTID set that MySQL printed.
 func compact(set string) string { return strings.NewReplacer("\n", "", " ", "").Replace(set) }
 
-// gtidAt returns MariaDB's GTID set at a log position. The server reads the file up to this position, unless it has an
-// index (binlog_gtid_index, from 11.4). If the file has no such position, the server answers NULL, and known is false.
-// It also answers NULL for a position beyond 4 GiB, or behind an event (of any table) that is larger than the session's
-// max_allowed_packet.
+// gtidAt returns MariaDB's GTID set at a log position. known is false if the server does not tell: the file has no such
+// position, it is beyond 4 GiB, or it follows an event that is larger than the session's max_allowed_packet.
 func gtidAt(ctx context.Context, db querier, file string, pos int64) (set string, known bool, err error) {
 	var s sql.NullString
 	err = db.QueryRowContext(ctx, "SELECT BINLOG_GTID_POS(?, ?)", file, pos).Scan(&s)
 	return compact(s.String), s.Valid, classify(err)
 }
 
-// remembered is like gtidAt, without domains that were deleted since. After FLUSH BINARY LOGS DELETE_DOMAIN_ID, only
-// some of the files still list the deleted domains.
+// remembered is like gtidAt, but leaves out domains that were deleted at the server: after FLUSH BINARY LOGS
+// DELETE_DOMAIN_ID, only some of the files still list them.
 func (s server) remembered(ctx context.Context, db querier, file string, pos int64) (*gtid.Set, bool, error) {
 	text, known, err := gtidAt(ctx, db, file, pos)
 	if err != nil || !known {
@@ -271,9 +265,7 @@ func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtid
 }
 
 // unlogged returns the server's transactions that are neither in its binlog files nor in the set others: their files
-// were purged, or they were never logged. Restoring a backup adds such transactions (SET GLOBAL gtid_purged). A replica
-// without log_bin or log_replica_updates gets them from its source. Only MySQL lists them. The list at the beginning of
-// a file (Previous_gtids) omits them.
+// were purged, or they were never logged, as after restoring a backup (SET GLOBAL gtid_purged). Only MySQL lists them.
 func (s server) unlogged(ctx context.Context, db querier, others *gtid.Set) (*gtid.Set, error) {
 	if s.flavor != gtid.MySQL {
 		return gtid.New(s.flavor), nil
@@ -286,7 +278,6 @@ func (s server) unlogged(ctx context.Context, db querier, others *gtid.Set) (*gt
 	return gtid.Parse(s.flavor, compact(text))
 }
 
-// gtidsOfFilesBefore returns the transactions in the files before the named one.
 func (s server) gtidsOfFilesBefore(ctx context.Context, db querier, file string) (*gtid.Set, error) {
 	if s.flavor == gtid.MariaDB {
 		set, known, err := s.remembered(ctx, db, file, 4)
@@ -309,7 +300,6 @@ func (s server) gtidsOfFilesBefore(ctx context.Context, db querier, file string)
 		"when it was written?", file))
 }
 
-// executed returns the transactions that the server has executed.
 func (s server) executed(ctx context.Context, db querier) (*gtid.Set, error) {
 	query := "SELECT @@GLOBAL.gtid_executed"
 	if s.flavor == gtid.MariaDB {

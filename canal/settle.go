@@ -11,20 +11,18 @@ import (
 	"replicator/internal/pause"
 )
 
-// MySQL first writes a transaction to the binlog and then makes it visible to queries. No statement can wait until
+// MySQL first writes a transaction to the binlog and then makes it visible to queries. No statement waits until
 // everything up to a log position is visible. But two lists name the transactions that are being committed, from before
 // they are written until after they are visible:
 //
-//   - @@gtid_owned has a transaction's GTID, if it has one. It lists a replica's transactions from their first
-//     statement on.
-//   - performance_schema.metadata_locks has a transaction's lock on COMMIT. MySQL 8.0 fills that table by default,
-//     MySQL 5.7 only if configured.
+//   - @@gtid_owned has their GTIDs, if they have any. It lists a replica's transactions from their first statement on.
+//   - performance_schema.metadata_locks has their locks on COMMIT. MySQL 5.7 fills that table only if configured.
 //
-// So the log's end is read first, and then these lists. Everything before that end is visible as soon as all the listed
-// transactions have left the lists. These queries need only SELECT, and lock no rows.
+// So the log's end is read first, and then these lists. Everything before that end is visible once all the listed
+// transactions have left the lists.
 
-// commitPatience is how long a read waits for transactions that are being committed. After that it takes locks, if it
-// may. A commit takes as long as a disk write, or with semi-synchronous replication as long as a replica's answer.
+// commitPatience is how long a read waits for transactions that are being committed, before it locks rows instead. A
+// commit takes as long as a disk write, or with semi-synchronous replication as long as a replica's answer.
 const commitPatience = 3 * time.Second
 
 // underCommit lists the transactions that are being committed; known is false if the server can't list them.
@@ -54,8 +52,8 @@ func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patienc
 				return true, nil
 			}
 		}
-		// A replica's long transactions are listed before they are in the log. If the tail has read the log up to low, wait
-		// only for transactions that it has read.
+		// A replica's transactions are listed long before they are in the log. If the reader has read the log up to low, it
+		// is enough to wait for the transactions that it has read.
 		if read, all := r.history.handedOut(); all != nil && read >= low {
 			return true, r.untilVisible(ctx, conn, all.String())
 		}

@@ -16,8 +16,7 @@ import (
 // describe one table, and hardly longer for a hundred. MariaDB and MySQL 5.7 describe one table quickly, but open every
 // table of the database if asked about several.
 
-// shapesAtOnce is how many tables' schemas are read together. None of these tables can complete an ALTER while they are
-// read.
+// shapesAtOnce is how many tables' schemas are read together. Meanwhile, ALTERs of these tables must wait.
 const shapesAtOnce = 100
 
 // shapeAt is a table's schema, and a log end at which the table has this schema.
@@ -56,7 +55,7 @@ func readSomeSchemas(
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // the transaction only reads
+	defer tx.Rollback()
 	shapes := map[string]*schema{}
 	args := []any{tables[0].Database}
 	for i := range tables {

@@ -28,12 +28,12 @@ type Config struct {
 	DSN    string // in the form of github.com/go-sql-driver/mysql
 	Tables []replicator.Table
 
-	ServerID    uint32        // of the first replication connection; later connections count up from this id; 0: random
+	ServerID    uint32        // server id of the first replication connection, from which later ones count up; 0: random
 	Heartbeat   time.Duration // how often an idle server reports that it is alive; 0: 30 s
 	ReadTimeout time.Duration // how long a connection may be silent before it counts as dead; 0: three heartbeats
 	Logger      *slog.Logger  // nil: nothing is logged
 
-	Layouts replicator.Layouts // stores the table layouts that positions name; nil: in memory
+	Layouts replicator.Layouts // stores the tables' columns that positions name by digest; nil: in memory
 }
 
 const defaultHeartbeat = 30 * time.Second
@@ -79,7 +79,7 @@ type readStats struct{ events, bytes, rows atomic.Int64 }
 // checksum of a short event, and a transaction of one row would need nine additions.
 type tally struct{ events, bytes, rows int64 }
 
-// tallied is how many events or rows may be counted before they are added to the totals.
+// tallied is the number of events or rows after which a tally is added to the totals.
 const tallied = 64
 
 func (t *tally) event(bytes int) {
@@ -99,7 +99,7 @@ func (s *readStats) tell(t *tally) {
 
 // Stats counts what the source's readers have read since the source was made.
 type Stats struct {
-	Events, Bytes int64 // events of the binlog, and their bytes
+	Events, Bytes int64
 	Rows          int64 // changes delivered
 
 	Format string // the server's binlog_format when last read; "" if it was ROW
@@ -175,8 +175,8 @@ func (s *Source) For(tables []replicator.Table) (*Source, error) {
 }
 
 // replicaIDs hands out the server ids of replication connections. Each connection needs its own, because a server ends
-// the older of two with the same id. Ids are reused. Short dumps of the log are frequent, so new ids for each of them
-// would grow into the ids of other replicas.
+// the older of two with the same id. Ids are reused, because new ones for frequent short dumps would grow into the ids
+// of other replicas.
 type replicaIDs struct {
 	mu   sync.Mutex
 	next uint32
@@ -339,7 +339,7 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	if len(at) == 0 {
 		return nil, errors.New("canal: no position to open at")
 	}
-	link.Renew(s.db) // the cause of the last failure may be gone, for example after a GRANT
+	link.Renew(s.db) // new sessions, because an old one may lack a privilege that was granted since the last failure
 	conn, srv, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -364,9 +364,8 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	return r, nil
 }
 
-// loadTables reads the schemas of the named tables and watches them. If no table is named, it does so for all tables.
-// It does not look at other tables, so their problems don't matter. If tables can't be watched, the error is Fatal and
-// lists all of them.
+// loadTables reads the schemas of the named tables, or of all tables if none is named. If tables can't be watched, the
+// error is Fatal and names all of them.
 func (s *Source) loadTables(ctx context.Context, db *sql.Conn, srv server, names []string) (tables, error) {
 	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string][]*watched{},
 		byID: map[string]*watched{}, fold: func(s string) string { return s }}

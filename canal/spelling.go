@@ -15,7 +15,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// mixesSpellings reports whether a cell of the table may have several rows, with different variants of its key.
+// mixesSpellings reports whether a cell of the table may have several rows, whose keys the server treats as equal
+// although they are spelled differently ("a" and "A").
 func (s *schema) mixesSpellings(t *replicator.Table) bool {
 	return !s.single(t) && slices.ContainsFunc(t.Key, func(name string) bool {
 		c := s.column(name)
@@ -42,8 +43,8 @@ func (r *Reader) MixesSpellings(table string) bool {
 	return slices.ContainsFunc(r.tables.byName[table], func(w *watched) bool { return w.schema.Load().mixed })
 }
 
-// Spellings implements replicator.Reader. Nearly always, one query for many keys shows that no key has several
-// variants.
+// Spellings implements replicator.Reader. Nearly always, one query shows that none of the keys is spelled in several
+// ways.
 func (r *Reader) Spellings(ctx context.Context, table string,
 	keys []replicator.Key) (mixed [][]replicator.Cell, err error) {
 	all, err := r.selections(table)
@@ -61,7 +62,7 @@ func (r *Reader) Spellings(ctx context.Context, table string,
 	if keys = doubtful; len(keys) == 0 {
 		return nil, nil
 	}
-	if found, err := r.Siblings(ctx, table, keys); err != nil || len(found) == 0 { // the rows are gone
+	if found, err := r.Siblings(ctx, table, keys); err != nil || len(found) == 0 { // no key has a row any more
 		return nil, err
 	}
 	for _, key := range keys {
@@ -82,15 +83,15 @@ func (r *Reader) Spellings(ctx context.Context, table string,
 	return mixed, nil
 }
 
-// doubtful returns the keys that some row of the source may spell differently.
+// doubtful returns the keys for which the source may have rows with a different spelling.
 func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.Key) ([]replicator.Key, error) {
 	conn, err := r.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	// The fence is needed because a transaction is in the binlog before it is visible. Two transactions may each add a
-	// variant of one key, and Spellings is called after each. At least one of these two calls must see both variants.
+	// Two transactions may each add a spelling of one key, and Spellings is called after each. At least one of the calls
+	// must see both rows. So the fence waits until transactions in the binlog are visible.
 	f, err := r.present(ctx, conn)
 	if err != nil {
 		return nil, err
@@ -104,8 +105,8 @@ func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.K
 	return slices.DeleteFunc(slices.Clone(keys), func(k replicator.Key) bool { return alone[k] }), nil
 }
 
-// spelledAlone sets alone for each key of which all rows have exactly the given spelling. If another session has locked
-// a row of one key, the other keys don't wait for it.
+// spelledAlone sets alone for each key that is spelled in only one way: all of its rows have exactly the given text. If
+// another session has locked a row of one key, the other keys don't wait for it.
 func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys []replicator.Key,
 	alone map[replicator.Key]bool) error {
 	query, args, err := x.spellingsQuery(keys)
@@ -133,7 +134,8 @@ func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys
 	return errors.Join(x.spelledAlone(ctx, db, f, keys[:half], alone), x.spelledAlone(ctx, db, f, keys[half:], alone))
 }
 
-// spellingsQuery selects the first and the last variant of each key, in byte order.
+// spellingsQuery selects for each key the first and the last of its spellings, in byte order. They are the same if the
+// key has only one.
 func (x *selection) spellingsQuery(keys []replicator.Key) (query string, args []any, err error) {
 	var wanted []string
 	for _, key := range keys {
@@ -141,7 +143,7 @@ func (x *selection) spellingsQuery(keys []replicator.Key) (query string, args []
 		if err != nil {
 			return "", nil, x.t.fatal(fmt.Errorf("table %s: a cell's key: %w", x.t.Name, err))
 		}
-		if len(values) != len(x.key) { // see cellCondition
+		if len(values) != len(x.key) { // a key from before the configuration changed has no rows
 			continue
 		}
 		var parts []string
@@ -165,7 +167,7 @@ func (x *selection) spellingsQuery(keys []replicator.Key) (query string, args []
 	return x.spellings("") + " WHERE " + condition + x.byKey(), args, nil
 }
 
-// spellings returns the beginning of a query for the first and the last variant of each key.
+// spellings returns the beginning of the query for the first and the last spelling of each key.
 func (x *selection) spellings(hint string) string {
 	var list []string
 	for _, i := range x.key {
@@ -178,7 +180,6 @@ func (x *selection) spellings(hint string) string {
 	return "SELECT " + hint + strings.Join(list, ", ") + " FROM " + x.from()
 }
 
-// byKey is a GROUP BY clause: it groups rows by key, as the server compares keys.
 func (x *selection) byKey() string {
 	var names []string
 	for _, i := range x.key {
@@ -189,8 +190,8 @@ func (x *selection) byKey() string {
 	return " GROUP BY " + strings.Join(names, ", ")
 }
 
-// eachSpelling calls f for each row of the result of spellingsQuery, with a key's first variant and whether it is the
-// only one.
+// eachSpelling calls f for each key in the result of spellingsQuery, with the first of its spellings. one means that
+// the key has no other.
 func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, one bool)) error {
 	raw := make([]sql.RawBytes, 2*len(x.key))
 	into := make([]any, len(raw))
@@ -223,7 +224,7 @@ func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, on
 	})
 }
 
-// respeltTime is how long check searches for a key with several variants.
+// respeltTime is how long the check command searches for a key with several spellings.
 const respeltTime = 5 * time.Second
 
 func (x *selection) respelt(ctx context.Context, db querier, f gtid.Flavor) (key replicator.Key, err error) {

@@ -24,22 +24,22 @@ type stream struct {
 	tables   tables
 	history  *history
 	handler  replicator.Handler
-	layouts  *layouts                                      // nil: the schemas' columns apply at every position
+	layouts  *layouts                                      // nil: tables always have their current columns
 	reread   func(ctx context.Context, table string) error // reads a table's current schema from the server
-	regroup  func(ctx context.Context, id string) error    // lists the tables that now match a pattern
+	regroup  func(ctx context.Context, id string) error    // loads new tables that match a pattern
 	keep     func(context.Context, ...*layout) error       // stores layouts, so that positions can name them
 	sources  sources
 	begun    func(context.Context) error // called at the beginning of a MySQL binlog file
-	onStart  func(before *gtid.Set)      // receives the transactions before the start, once reading has found them
+	onStart  func(before *gtid.Set)      // receives the transactions before the start, if reading had to find them
 
 	epoch    int
 	file     fileName
-	born     uint32 // when the current file was begun
+	born     uint32
 	wantBorn uint32 // when the file of the start position was begun; 0: unknown
 	pos      int64  // where the last event ended
 	ended    event  // the event that ended at pos
 	prior    event  // the event right before the event in ended
-	sum      uint32 // checksum of the event being read
+	sum      uint32
 	checksum bool
 
 	// If until is not 0, the file is read from its beginning, and nothing is delivered up to until. That is needed
@@ -51,22 +51,21 @@ type stream struct {
 	skip      *gtid.Set // transactions that were already applied, on another server; nil: none
 	guards    []*mariaGuard
 
-	// Transactions that were read before, on another server or perhaps by an earlier run of replicator. Sinks may
-	// already have them, with Orders of an older epoch. If their rows were delivered again unchanged, old images would
-	// count as newer than images that were already applied. So their rows are delivered as deletes of unknown versions,
-	// which makes the pipeline re-read the cells. nil: none.
+	// Transactions that sinks may already have, with Orders of an older epoch: they were read before, on another server or
+	// perhaps by an earlier run of replicator. Their old rows would count as newer than applied ones. So they are
+	// delivered as deletes of unknown versions, which makes the pipeline re-read the cells. nil: none.
 	again *gtid.Set
-	// Changes before this log position (as a number, with epoch 0) are handled like those of the transactions in field
-	// again. They may have no GTIDs. 0: none.
+	// Changes before this log position (as a number, with epoch 0) are handled like transactions in field again: sinks may
+	// already have them. They may have no GTIDs. 0: none.
 	againTo int64
 
 	torn map[beginning]bool // transactions that a crash cut off in their file; handled like those in field again
 	shut bool               // an event ended the file; if the next file begins without such an event, the server died
 
-	left    *leaving                                   // how far the previous file was read; nil once follows ran
+	left    *leaving                                   // how far the previous file was read; nil: already checked
 	follows func(ctx context.Context, l leaving) error // checks that the new file is of the same log
 
-	// visible reports whether queries see a committed XA transaction; nil: unknown.
+	// visible waits until queries see a committed XA transaction, and reports whether they do. nil: don't wait.
 	visible  func(ctx context.Context, xid string) (bool, error)
 	byFormat func(ctx context.Context, by statement, err error) error // adds binlog_format to an error; nil: unknown
 
@@ -79,8 +78,8 @@ type stream struct {
 	rowed []*watched // tables whose rows the current transaction delivered; valid only if tx.rows is set
 	xa    prepared
 
-	raw           int               // size of the event being read; 0: the event's memory is reused
-	change        replicator.Change // the change being delivered
+	raw           int // size of the event being read; 0: the event's memory is reused
+	change        replicator.Change
 	before, after image
 	inflate       *zstd.Decoder
 	scratch       []byte
@@ -153,9 +152,9 @@ func (s *stream) note(h binlog.Header, start int64) {
 		s.prior = s.ended
 	}
 	s.ended = event{h.Size, s.sum}
-	// Two kinds of events can't identify a position. The server changes a file's first event when it ends the file. And
-	// inside a transaction, MariaDB 11.4 and later may not say where an event ends. The position then lacks the size of
-	// preceding events that were not sent (annotations).
+	// Size and checksum of these two kinds of events can't identify a position. The server changes a file's first event
+	// when it ends the file. Inside a transaction, events of MariaDB 11.4 and later may not say where they end, so s.pos
+	// may be too low.
 	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT || h.LogPos == 0 {
 		s.ended = event{}
 	}
@@ -164,7 +163,7 @@ func (s *stream) note(h binlog.Header, start int64) {
 // body checks and removes an event's checksum.
 func (s *stream) body(h binlog.Header, raw []byte) ([]byte, error) {
 	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT {
-		// The event ends with the checksum's algorithm (a byte) and a checksum, whatever the algorithm is.
+		// This event always ends with a byte for the checksum's algorithm and a checksum.
 		if len(raw) < binlog.HeaderSize+2+50+4+1+5 {
 			return nil, s.broken(binlog.ErrShort)
 		}
@@ -191,18 +190,18 @@ func hasChecksum(raw []byte) bool {
 	return len(raw) >= 5 && raw[len(raw)-5] == byte(replication.BINLOG_CHECKSUM_ALG_CRC32)
 }
 
-// advance moves the position to the end of an event. Positions in event headers have 32 bits and wrap; since MariaDB
-// 11.4 they are 0 inside transactions. Events that the server doesn't send (MariaDB's annotations) leave gaps. So the
-// sizes of events are added up. If the header has a position, the end is the next position with the same low bits.
+// advance moves the position to the end of an event. It adds up the sizes of events, because positions in event headers
+// have only 32 bits, and since MariaDB 11.4 are 0 inside transactions. If the header has a position, it shows the gap
+// that events leave that the server doesn't send.
 func (s *stream) advance(h binlog.Header) error {
 	if h.Flags&binlog.ArtificialFlag != 0 || binlog.IsHeartbeat(h.Kind) {
 		return nil
 	}
-	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT && s.pos > 4 { // sent even if reading starts inside a file
+	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT && s.pos > 4 { // also sent if reading starts inside a file
 		return nil
 	}
 	end := s.pos + int64(h.Size)
-	// MariaDB sends this event, too, even if reading starts inside a file.
+	// MariaDB sends this event even if reading starts inside a file.
 	if h.Kind == replication.MARIADB_START_ENCRYPTION_EVENT && h.LogPos != uint32(end) {
 		return nil
 	}
@@ -319,7 +318,7 @@ func (s *stream) rotate(h binlog.Header, body []byte) error {
 		return err
 	}
 	if h.Flags&binlog.ArtificialFlag != 0 || h.LogPos == 0 {
-		if file == s.file && s.pos >= pos { // at the start of reading; the stream's own position is more exact
+		if file == s.file && s.pos >= pos { // the first rotate event of a dump: the stream knows its position more exactly
 			return nil
 		}
 	} else {
@@ -371,7 +370,6 @@ func (s *stream) mark(e end, at time.Time) error {
 	return nil
 }
 
-// here returns the log position after the last event that was read.
 func (s *stream) here(run gtidRun) end {
 	return end{file: s.file, pos: s.pos, born: s.born, event: s.ended,
 		order: orderOf(s.epoch, s.file.number, s.pos), last: run, anonymous: s.tx.anonymous}
@@ -472,7 +470,7 @@ func (s *stream) close() {
 	}
 }
 
-// ready prepares the stream. It must be called before the first event.
+// ready tells the handler the start position. It must be called before the first event.
 func (s *stream) ready() {
 	if s.until == 0 {
 		s.handler.Commit(orderOf(s.epoch, s.file.number, s.pos), time.Time{})

@@ -14,7 +14,6 @@ import (
 // table, so outdated plans accumulate.
 const maxPlans = 1024
 
-// tableMap records to which table the following rows belong.
 func (s *stream) tableMap(ctx context.Context, body []byte) error {
 	m, _, err := binlog.SplitTableMap(body)
 	if err != nil {
@@ -80,7 +79,7 @@ func (s *stream) planBy(ctx context.Context, t *watched, body []byte, m *binlog.
 			return &plan{t: t, raw: bytes.Clone(body), passed: err}, nil
 		}
 	}
-	if t.Pattern && errors.Is(err, replicator.ErrRedefined) { // an earlier table of the same name, not a member
+	if t.Pattern && errors.Is(err, replicator.ErrRedefined) { // the rows are of an earlier table with this name
 		return &plan{t: t, raw: bytes.Clone(body), passed: err}, nil
 	}
 	if err != nil {
@@ -107,7 +106,6 @@ func (s *stream) layoutOf(t *watched, m *binlog.TableMap) *layout {
 	return s.layouts.current(t.id)
 }
 
-// readable returns an unreadable error if rows can't be decoded with the layout.
 func (s *stream) readable(m *binlog.TableMap, l *layout) error {
 	switch {
 	case m.Names != nil:
@@ -144,8 +142,8 @@ func (s *stream) lacks(ctx context.Context, t *watched) (certain bool, err error
 	return err != nil, nil
 }
 
-// passOverFrom skips the rows of a plan that failed to decode a row. It skips up to the position from which the table
-// is known to have its current columns.
+// passOverFrom skips a table's rows, because one could not be decoded, up to the position from which the table's
+// current columns are certain.
 func (s *stream) passOverFrom(ctx context.Context, p *plan, why error) error {
 	certain := true
 	if s.layouts != nil {
@@ -170,8 +168,8 @@ func (s *stream) passOver(p *plan) error {
 		replicator.ErrUnlogged))
 }
 
-// settled takes into use the layouts that are known for sure at the given log position. It is called before the
-// position advances there, so that problems are recorded before anything later is saved.
+// settled makes the layouts current that are certain at the given log position. It must be called before the position
+// advances there, so that a problem is reported before a later position is saved.
 func (s *stream) settled(order int64) error {
 	if s.layouts == nil || !s.layouts.due(order) {
 		return nil

@@ -59,8 +59,8 @@ func (c selected) place() selected {
 	return c
 }
 
-// expression returns the column's expression in a SELECT. A FLOAT needs one, because SELECT shows only six of its
-// digits.
+// expression returns the column's expression in a SELECT. A FLOAT is converted to a DOUBLE, because SELECT shows only
+// six digits of a FLOAT.
 func (c *selected) expression() string {
 	if c.literal != "" {
 		return c.literal
@@ -102,7 +102,7 @@ func (c *selected) value(b []byte) (any, error) {
 func TextValue(dataType string, isText bool, value []byte) (any, error) {
 	c := declaredColumn{dataType: dataType}
 	if isText {
-		c.Charset = "utf8mb4" // the connection's
+		c.Charset = "utf8mb4" // the character set of the connection
 	}
 	s := newSelected(&c)
 	return s.value(value)
@@ -124,13 +124,12 @@ func trimZerofill(s string) string {
 	return s
 }
 
-// selection says how to select rows of a watched table.
 type selection struct {
 	t        *watched
 	shape    *schema
 	single   bool
-	distinct bool   // no two rows of a cell have the same version
-	list     string // the select list
+	distinct bool // no two rows of a cell have the same version
+	list     string
 	columns  []selected
 	roles
 	offset []int
@@ -308,7 +307,7 @@ func (x *selection) unusable(err error) error {
 	return x.t.fatal(fmt.Errorf("table %s: a row has no usable key: %w. Correct it at the source", x.t.Name, err))
 }
 
-// version converts the text of a version column to a version: see plan.versionOf.
+// version converts the server's text of a version column to a number, as plan.versionOf does for the binlog.
 func (c *selected) version(b []byte) (int64, error) {
 	if b == nil {
 		return 0, errVersion(c.Name, "is NULL")
@@ -363,8 +362,8 @@ func (c *selected) argument(v any) (placeholder string, arg any) {
 	return "?", v
 }
 
-// asDecimal returns a placeholder for a decimal number as text, with as many digits before the point as the server
-// allows. The server would compare a bare text as a DOUBLE.
+// asDecimal returns a placeholder for a decimal number, which is passed as text. The server would compare a bare text
+// as a DOUBLE.
 func asDecimal(text string) string {
 	_, fraction, _ := strings.Cut(text, ".")
 	return fmt.Sprintf("CAST(? AS DECIMAL(65,%d))", min(len(fraction), 30))

@@ -14,27 +14,22 @@ import (
 )
 
 // A server that dies while it writes its binlog leaves a file that ends inside a transaction, or even inside an event.
-// The incomplete transaction was not committed: the server rolls it back when it starts, and begins a new file. MySQL
-// cuts the incomplete part off the file, MariaDB leaves it. MariaDB's replicas then stop with error 1236 until the
-// operator directs them to the next file. A Reader goes there automatically.
+// When it starts, it rolls the transaction back and begins a new file. MySQL cuts the incomplete part off the old file,
+// MariaDB leaves it. A Reader continues with the next file.
 //
-// A Reader delivers rows before it has read the end of their transaction, so it also delivers rows of an incomplete
-// one. The first Reader that reaches the file's end therefore fails, and remembers where the transaction begins. The
-// next Reader starts before the transaction. It delivers the rows as deletes of unknown versions, so that the pipeline
-// re-reads the cells: see stream.again. If replicator ends between these two Readers, its next run reaches the same
-// end again.
+// A Reader delivers rows before it has read the end of their transaction. So the first Reader that reaches the file's
+// end fails, and remembers where the transaction begins. The next one delivers the transaction's rows as deletes of
+// unknown versions, so that the pipeline re-reads their cells (stream.again).
 //
-// Tables may even lack transactions that are complete in the binlog, if the redo log is not written at each commit
-// (innodb_flush_log_at_trx_commit). On MariaDB this also happens if a transaction changed tables of two engines,
-// because such a commit is not atomic. We can't tell which rows are affected, so a warning is logged.
+// If the redo log is not written at each commit, tables may even lack transactions that are complete in the binlog.
+// Nothing shows which ones, so a warning is logged.
 
-// beginning is the file and the position at which a transaction begins.
 type beginning struct {
 	file string
 	pos  int64
 }
 
-// tornError: a file ends inside the transaction, and rows of the transaction were delivered.
+// tornError means that a binlog file ends inside a transaction of which rows were already delivered.
 type tornError struct{ beginning }
 
 func (e *tornError) Error() string {
@@ -42,7 +37,7 @@ func (e *tornError) Error() string {
 		"The cells that it changed are read again", e.file, e.pos)
 }
 
-// torn remembers the beginnings of transactions that are incomplete, because their file ends first.
+// torn has the beginnings of transactions that are incomplete, because the server died while it wrote them.
 type torn struct {
 	mu     sync.Mutex
 	begins map[beginning]bool
@@ -76,7 +71,6 @@ func (s *stream) abandon() error {
 	return nil
 }
 
-// sayDied logs that the source died after its last write to a file.
 func (r *Reader) sayDied(at placed) {
 	r.source.cfg.Logger.Warn("the source died after it wrote this position. Reading continues with the next file. If "+
 		"its innodb_flush_log_at_trx_commit is not 1, or transactions change tables of other engines than InnoDB, its "+
@@ -84,8 +78,8 @@ func (r *Reader) sayDied(at placed) {
 		slog.String("source", r.source.cfg.Name), slog.String("position", token{placed: at}.String()))
 }
 
-// behindTorn returns where to continue after err ended the reading. That is the next file, if err says that this file
-// is torn and the server has begun a new one. It returns any other error unchanged.
+// behindTorn returns the position at which to continue after a dump failed with err: the next file, if the server died
+// while it wrote this one and has begun a new one. Any other error is returned.
 func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Position, _ error) {
 	var my *gomysql.MyError
 	if !errors.As(err, &my) || my.Code != errnoBinlogFatal || !strings.Contains(my.Message, textTorn) {
@@ -108,7 +102,7 @@ func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Positi
 	if err := r.stream.abandon(); err != nil {
 		return next, err
 	}
-	r.stream.shut = true      // the death is logged below, so follows need not log it
+	r.stream.shut = true      // this function logs that the server died, so method follows must not log it again
 	r.stream.checksum = false // a dump begins without checksums, until the file says whether its events have them
 	r.source.cfg.Logger.Warn("a binlog file ends within an event, because the source died while it wrote. The "+
 		"incomplete transaction was not committed. Reading continues with the next file. If the source's "+

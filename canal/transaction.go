@@ -16,13 +16,12 @@ import (
 	"replicator/internal/uuid"
 )
 
-// transaction is the transaction that a stream is reading.
 type transaction struct {
 	open       bool     // the transaction's GTID or BEGIN was read, but not yet its end
 	standalone bool     // the transaction is a single statement, without COMMIT
 	xa         bool     // the transaction ends with XA PREPARE: its rows are not committed yet
 	held       *held    // changes to deliver at the transaction's end
-	sought     []sought // rows to look up at the transaction's end
+	sought     []sought // rows to look up by primary key at the transaction's end
 	xid        string   // the prepared XA transaction that this transaction commits
 	skip       bool     // the transaction was applied already, on another server
 	again      bool     // the rows are delivered as deletes of unknown versions: see stream.again
@@ -93,7 +92,8 @@ func (s *stream) mysqlGTID(ctx context.Context, h binlog.Header, body []byte) er
 
 func (s *stream) newSource(x sid) source { return source{x, s.history.id(x)} }
 
-// taggedGTID reads MySQL's newer GTID event with go-mysql's slower decoder, because such transactions are rare.
+// taggedGTID reads the event of a MySQL GTID with a tag. go-mysql's slow decoder is good enough, because such
+// transactions are rare.
 func (s *stream) taggedGTID(ctx context.Context, h binlog.Header, body []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -170,7 +170,7 @@ func (s *stream) begin(ctx context.Context, h binlog.Header, tx transaction) err
 // needed only if the transactions before the start are unknown.
 func (s *stream) previousGTIDs(ctx context.Context, body []byte) error {
 	if s.untilGTID == nil {
-		if err := s.idle(); err != nil || s.begun == nil { // a new file has begun: the position advances
+		if err := s.idle(); err != nil || s.begun == nil { // a new file is a position between two transactions
 			return err
 		}
 		return s.begun(ctx)
@@ -187,7 +187,8 @@ func (s *stream) previousGTIDs(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// gtidList handles MariaDB's list of the transactions before a file, as previousGTIDs does for MySQL.
+// gtidList handles the event at the beginning of a MariaDB file that lists each domain's last transaction before the
+// file.
 func (s *stream) gtidList(h binlog.Header, body []byte) error {
 	if h.Flags&binlog.ArtificialFlag != 0 {
 		return nil
@@ -206,8 +207,8 @@ func (s *stream) gtidList(h binlog.Header, body []byte) error {
 	return nil
 }
 
-// queryHeader reads the part before a statement's text: its database, and the variables of its session. more is the
-// number of bytes that precede the variables in a LOAD DATA.
+// queryHeader reads what precedes a statement's text: its database, and its status variables. more is the number of
+// bytes before the variables in a LOAD DATA event.
 func queryHeader(body []byte, more int) (c binlog.Cursor, database, vars []byte) {
 	c = binlog.Cursor{B: body}
 	c.Take(8)
@@ -221,8 +222,8 @@ func queryHeader(body []byte, more int) (c binlog.Cursor, database, vars []byte)
 	return c, database, vars
 }
 
-// query handles a statement logged as text. more is 0, except for a LOAD DATA in a session that logs statements, which
-// has more bytes for the name of a file.
+// query handles a statement logged as text. more is 0, except for the event of a LOAD DATA, which has more bytes before
+// the variables.
 func (s *stream) query(ctx context.Context, h binlog.Header, body []byte, more int) (ended bool, err error) {
 	c, database, vars := queryHeader(body, more)
 	text := c.Rest()
@@ -284,13 +285,13 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text,
 	return !s.tx.explicit, nil
 }
 
-// wayOut is the advice for changes that a binlog doesn't list.
+// wayOut tells the operator how to go on after changes that can't be read from the binlog.
 const wayOut = "`replicator rebuild " + remedy.Views + "` fills the table's views again. To skip this transaction, " +
 	"use checkpoint set with the position of its end (SHOW BINLOG EVENTS shows it)"
 
-// rolledBack reports a transaction that was rolled back, entirely or in part. The binlog has its rows only if it did
-// something irreversible. It changed tables of an engine without transactions, or on MariaDB it created or dropped a
-// temporary table. The rows were delivered before the rollback was read, and the log doesn't say which of them stayed.
+// rolledBack reports a transaction that was rolled back, entirely or in part. It is in the binlog only if it changed a
+// table without transactions, or on MariaDB created or dropped a temporary table. Its rows were already delivered, and
+// the log doesn't say which of them stayed.
 func (s *stream) rolledBack() error {
 	if s.silent() || !s.tx.rows {
 		return nil
@@ -318,7 +319,6 @@ func (s *stream) unlogged(table string, err error) error {
 	return s.handler.Unlogged(table, orderOf(s.epoch, s.file.number, s.pos), err)
 }
 
-// changed handles a statement that changed rows or columns of watched tables without row events.
 func (s *stream) changed(ctx context.Context, st statement) error {
 	if s.silent() {
 		return nil
@@ -329,7 +329,7 @@ func (s *stream) changed(ctx context.Context, st statement) error {
 	}
 	for _, table := range st.tables {
 		if st.effect == effectRows {
-			if nameOf(table) != table { // the pattern's other tables still have rows
+			if nameOf(table) != table { // one of a pattern's tables was emptied; the others still have rows
 				lost = replicator.ErrUnlogged
 			}
 			err := fmt.Errorf("table %s %s: %w", table, st.what, lost)
@@ -350,7 +350,6 @@ func (s *stream) changed(ctx context.Context, st statement) error {
 	return nil
 }
 
-// altered handles a statement that may have changed a watched table's columns or keys.
 func (s *stream) altered(ctx context.Context, st statement, table string) error {
 	clear(s.plans)
 	clear(s.maps)
@@ -392,9 +391,9 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 //   - Neither: this may be an unrelated server. Views must not be filled from it unless the operator asks for it.
 type mariaGuard struct {
 	want   map[string]gtid.Run // by domain: the transaction that was read last (Last), until the log has shown it
-	from   map[string]string   // by domain: the server that wrote the transaction in want
+	from   map[string]string   // by domain: the server that wrote the transaction that was read last
 	parted map[string]bool     // domains in which the log has an earlier transaction of the server in from
-	what   error               // the error that any mismatch gives; nil: each of the three cases gives its own
+	what   error               // the error that every mismatch gives; nil: it depends on the mismatch
 }
 
 func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {

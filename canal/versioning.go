@@ -13,11 +13,9 @@ import (
 )
 
 // MariaDB's system-versioned tables store former rows together with the current ones. A SELECT doesn't show former
-// rows, but the binlog contains them like any other rows. An UPDATE is followed by an insert of the former row, a
-// DELETE is an update that ends the row's validity, and DELETE HISTORY deletes former rows. The column with the end of
-// validity tells the rows apart: in current rows it has the latest possible time. If the table's definition doesn't
-// name the two columns of validity, they are row_start and row_end, after all others, and information_schema.columns
-// lacks them.
+// rows, but the binlog contains them like any other rows. The column with the end of a row's validity tells them apart.
+// If the table's definition doesn't name the two columns of validity, they are row_start and row_end, and
+// information_schema.columns lacks them.
 
 const (
 	rowStartExpression = "ROW START" // the generation_expression of the columns of validity
@@ -26,8 +24,8 @@ const (
 	impliedRowEnd      = "row_end"
 )
 
-// readOptions reads the table's default character set, and whether the table is versioned by columns that its
-// definition doesn't name.
+// readOptions reads the table's default character set. It also adds the two columns of a system-versioned table that
+// information_schema.columns lacks.
 func (s *schema) readOptions(ctx context.Context, tx *sql.Tx, t *replicator.Table) error {
 	return s.readOption(tx.QueryRowContext(ctx, "SELECT "+optionFields+" FROM information_schema.tables "+
 		"WHERE table_schema = ? AND table_name = ?", t.Database, t.Table).Scan)
@@ -51,8 +49,8 @@ func (s *schema) readOption(scan func(...any) error) error {
 	return err
 }
 
-// withoutRowEnd returns an index's columns without the one that has the end of a row's validity (system versioning). If
-// the table's definition names that column, the server adds it to every unique key.
+// withoutRowEnd returns an index's columns without the one that has the end of a row's validity: the server adds that
+// column to every unique key.
 func (s *schema) withoutRowEnd(columns []string) []string {
 	if s.rowEnd == "" {
 		return columns
@@ -60,8 +58,8 @@ func (s *schema) withoutRowEnd(columns []string) []string {
 	return slices.DeleteFunc(slices.Clone(columns), func(name string) bool { return strings.EqualFold(name, s.rowEnd) })
 }
 
-// rowEndOf returns which column of the logged rows holds the end of a row's validity (system versioning), or -1. It also
-// finds the implied columns of a table that was versioned when the rows were logged, and is not versioned now.
+// rowEndOf returns the index of the column with the end of a row's validity (system versioning), or -1. The rows may be
+// from a time when the table was versioned, unlike now.
 func rowEndOf(s *schema, columns []binlog.Column) int {
 	last := len(columns) - 1
 	if s.rowEnd == "" && last > 1 && columns[last-1].Name == impliedRowStart && columns[last].Name == impliedRowEnd &&

@@ -14,27 +14,24 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// If a table has many rows per cell, views show only a few of its rows. An index may hold a cell's versions side by
-// side, and have everything needed to find the newest. Then a scan walks along that index and reads only the newest
-// rows. With ten rows per cell, nine of ten are neither sent, nor decoded, nor looked up in a sink.
+// If a table has many rows per cell, views show only the newest of them. An index may hold a cell's versions side by
+// side. Then a scan walks along that index, and reads only the newest rows by their primary keys.
 //
-// This package, not the server, decides which version is the newest. It compares the cell's bytes, and orders versions
-// as the reader of the binlog does. So the newest version may also be a dead letter. Each variant of a key is
-// delivered, so that the pipeline finds the newest variant as it does for the tail. In SQL, NOT EXISTS (a newer
-// version) would cost MySQL 5 µs per row of the table. The walk costs half a microsecond.
+// This package finds the newest version by itself, in the same order as the reader of the binlog. In SQL, NOT EXISTS (a
+// newer version) would take ten times as long.
 //
-// It is safe to skip versions. A skipped version can become the newest only if newer ones are deleted after the scan's
-// tail began, and the tail re-reads the cell after each delete.
+// It is safe to skip older versions. One of them can become the newest only by a delete, after which the reader of the
+// binlog re-reads the cell.
 
 // versionWalk selects a cell's columns, its version and the primary key, along an index that has all of them.
 type versionWalk struct {
 	*selection
-	primary []int // indexes in columns
+	primary []int // the primary key's columns, as indexes in columns
 }
 
-// versions returns the walk along the index that holds a cell's versions side by side. It is nil if there is no such
-// index. It is also nil if rows of a cell may have equal versions. Then the offset decides which row is the newest, and
-// the index doesn't contain the offset.
+// versions returns the walk along the index that holds a cell's versions side by side; nil if there is none. It is also
+// nil if rows of a cell may have equal versions: then the offset decides which row is the newest, and the index doesn't
+// contain the offset.
 func (x *selection) versions() *versionWalk {
 	if x.single || !x.distinct || len(x.shape.primary) == 0 {
 		return nil
@@ -70,7 +67,7 @@ func (x *selection) walk(index string, columns []string) *versionWalk {
 	place := func(i int) int { return add(w.columns[i].place()) }
 	for _, name := range columns {
 		i := at(name)
-		if k := w.columns[i].kind; k == binlog.KindEnum || k == binlog.KindSet { // sorted by number, compared by name
+		if k := w.columns[i].kind; k == binlog.KindEnum || k == binlog.KindSet {
 			return nil
 		}
 		w.offset = append(w.offset, place(i))
@@ -89,11 +86,11 @@ func (x *selection) walk(index string, columns []string) *versionWalk {
 	return w
 }
 
-// version is one row's version, as a scan along the index has read it.
+// version is one entry of the index that a walk reads: a row's version, with the row's key.
 type version struct {
-	values [][]byte // values of the walk's columns
+	values [][]byte
 	number int64
-	place  int // how many versions the scan of the index has read, including this one
+	place  int // how many entries of the index the walk has read, including this one
 }
 
 func (v *version) set(values [][]byte, number int64, place int) {
@@ -113,7 +110,7 @@ func (v *version) set(values [][]byte, number int64, place int) {
 	v.number, v.place = number, place
 }
 
-// sameCell reports whether two versions certainly belong to one cell.
+// sameCell reports whether two entries of the index certainly belong to one cell: their keys are the same bytes.
 func (w *versionWalk) sameCell(a, b [][]byte) bool {
 	same := func(i int) bool { return a[i] != nil && b[i] != nil && string(a[i]) == string(b[i]) }
 	for _, i := range w.key {
@@ -124,8 +121,8 @@ func (w *versionWalk) sameCell(a, b [][]byte) bool {
 	return w.column < 0 || same(w.column)
 }
 
-// newest reads the versions that the query selects, in the order of the index. It returns the newest version of each
-// cell, in the same order, and the last version that it read.
+// newest reads the entries of the index that the query selects. It returns the newest version of each cell, in the
+// order of the index, and the last entry.
 func (w *versionWalk) newest(ctx context.Context, db querier, query string, args []any,
 	columns []string) (found []*version, last version, err error) {
 	cells := map[replicator.Cell]*version{}
@@ -144,7 +141,7 @@ func (w *versionWalk) newest(ctx context.Context, db querier, query string, args
 				}
 			}
 		}
-		// An invalid version makes its row a dead letter. number is then the version by which the tail sorts the row.
+		// If the version is invalid, number is what the row is ordered by, as in the binlog's reader.
 		number, _ := w.columns[w.version].version(values[w.version])
 		last.set(values, number, last.place+1)
 		if best.values == nil || number >= best.number {
@@ -159,7 +156,6 @@ func (w *versionWalk) newest(ctx context.Context, db querier, query string, args
 // walkPlace is the prefix of the offset of a scan along versions. Other offsets are JSON, or begin with namedPlace.
 const walkPlace = "v"
 
-// newestScan reads one chunk of newest rows.
 type newestScan struct {
 	reader  *Reader
 	conn    *sql.Conn
@@ -168,7 +164,7 @@ type newestScan struct {
 	columns []string
 	fence   *fence
 	limit   replicator.ScanLimit
-	asked   int // how many rows were requested at first; fewer may be read at once
+	asked   int // how many rows were requested at first; after a wait for locks, limit.Rows is lower
 }
 
 // scanNewest reads the newest rows of the next cells. done is false if there is no suitable index, or if cells have
@@ -187,7 +183,7 @@ func (r *Reader) scanNewest(ctx context.Context, conn *sql.Conn, x *selection, c
 		chunk, done, err = s.read(ctx, place, begun)
 		return err
 	})
-	// the index was just dropped, or made invisible
+	// the index was just dropped, or made invisible: scan without it
 	if my := (*mysqlError)(nil); errors.As(err, &my) && my.Number == errnoNoSuchKey {
 		return replicator.Chunk{}, false, nil
 	}
@@ -231,7 +227,6 @@ func (s *newestScan) read(ctx context.Context, place string,
 // temporary table.
 const fetchRows = 999
 
-// fetch reads the rows of the newest versions. A chunk that is full ends with the last row read.
 func (s *newestScan) fetch(ctx context.Context, chunk *replicator.Chunk, newest []*version) error {
 	now, size := time.Now(), int64(0)
 	for len(newest) > 0 {
@@ -266,11 +261,11 @@ func (s *newestScan) fetch(ctx context.Context, chunk *replicator.Chunk, newest 
 	return nil
 }
 
-// byPrimary returns the query for the rows of versions, by primary key. Rows that were deleted in the meantime are
-// missing, and the tail delivers their deletes.
+// byPrimary returns the query that reads the rows of versions by primary key. Rows that were just deleted are missing;
+// the reader of the binlog delivers their deletes.
 //
-// Several columns are compared one by one. On MariaDB, (a, b) IN ((x, y), …) finds nothing if a column is text of a
-// different character set than the connection's.
+// Several columns are compared one by one, because on MariaDB (a, b) IN ((x, y), …) finds nothing if a column is text
+// of a different character set than the connection's.
 func (s *newestScan) byPrimary(versions []*version) (query string, args []any) {
 	w := s.along
 	wanted := make([]string, len(versions))

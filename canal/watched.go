@@ -10,7 +10,6 @@ import (
 	"replicator/canal/gtid"
 )
 
-// watched is a watched table: its configuration, and its current schema.
 type watched struct {
 	replicator.Table
 	id       string // the configured name; for a table of a pattern see memberID
@@ -18,7 +17,7 @@ type watched struct {
 	end      logEnd                      // the end of the log when the schema was first read
 	names    *columnNames                // names cells by the column role's value; nil: the value itself is the name
 	rowSize  atomic.Int64                // the average size of a row in the last chunk of a scan; 0: unknown
-	expected atomic.Pointer[expectation] // the last estimate of how many rows a scan reads
+	expected atomic.Pointer[expectation] // the last estimate of how many rows a scan of some values reads; nil: none yet
 
 	referring []referring // other tables' joins that find rows of this table; set once, before reading begins
 }
@@ -32,8 +31,8 @@ func (t *watched) fatal(err error) error {
 	return replicator.OfTable(t.Name, err)
 }
 
-// classify classifies the error of a query of the table (see the function classify). A problem of the table concerns
-// only its views.
+// classify marks an error of a query as Fatal if a retry can't fix it. The error then concerns only the views of this
+// table.
 func (t *watched) classify(err error) error {
 	if err = classify(err); replicator.IsFatal(err) {
 		if t.Pattern {
@@ -95,7 +94,6 @@ func (t *watched) readOf(lists ...[]string) (read []string) {
 	return read
 }
 
-// neededBy says in words which views need a column.
 func (t *watched) neededBy(column string) string {
 	const most = 3
 	switch views := t.readers(column); {

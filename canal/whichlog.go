@@ -76,7 +76,7 @@ func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 	}
 	if t.Read != nil && t.Read.File != "" {
 		if read, err := r.atPlace(ctx, t.Read.placed); err != nil || read.kinship != theSame {
-			if read.kinship == purged { // not a purge: the position's file is older and still exists
+			if read.kinship == purged { // not purged: the position's own file is older, and still exists
 				read.kinship = another
 			}
 			return read, err
@@ -99,7 +99,6 @@ func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 	return d, r.agree(ctx, t, &d)
 }
 
-// atPlace compares a log position with this server's binlog files.
 func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 	file, err := parseFileName(p.File)
 	if err != nil {
@@ -131,10 +130,9 @@ func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 	return ruling{kinship: theSame, born: w.Born}, nil
 }
 
-// agree compares a position's GTIDs with those of the same server. The caller has already compared the position with
-// the server's files. MariaDB forgets a domain that FLUSH BINARY LOGS DELETE_DOMAIN_ID names, once all its transactions
-// are purged. If the file still has the event that ends at the position, the log is the same, and such a domain no
-// longer counts.
+// agree compares a position's GTIDs with those of the same server, after its file and event were compared. A domain
+// that FLUSH BINARY LOGS DELETE_DOMAIN_ID has deleted on MariaDB does not count, if the file still has the event that
+// ends at the position.
 func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	executed, err := r.server.executed(ctx, r.db)
 	if err != nil {
@@ -196,10 +194,9 @@ func otherBefore(now, before string) string {
 	return fmt.Sprintf("the transactions before the position are %s now, and were %s", now, before)
 }
 
-// stillSame checks that this server's log is still the one being read. It is called when the server says that it is
-// idle, because a reader does not notice a RESET. Both servers delete the file while it is being read, and send the
-// waiting reader heartbeats. They then compare the reader's position with the length of the new file of that name. So
-// they send nothing until the new file is longer than the deleted one was.
+// stillSame checks that this server's log is still the one being read. After a RESET, both servers go on with
+// heartbeats, and send nothing else until the new file is longer than the deleted file of the same name was. So
+// stillSame is called at heartbeats.
 func (r *Reader) stillSame(ctx context.Context) error {
 	s := r.stream
 	if s.tx.open || s.until > 0 {
@@ -213,7 +210,7 @@ func (r *Reader) stillSame(ctx context.Context) error {
 	}
 	defer conn.Close()
 	file, pos, _, err := r.server.status(ctx, conn)
-	if err != nil || file.number > s.file.number { // a new file has begun, which ends the wait
+	if err != nil || file.number > s.file.number { // the server has begun a new file, and will send it
 		return err
 	}
 	res := &resolver{source: r.source, db: conn, server: r.server, files: []logFile{{file, pos}}}
@@ -234,10 +231,9 @@ type leaving struct {
 	shut bool // an event ended the file; if none did, the server died, or the file was deleted
 }
 
-// follows checks that the new file is of the log being read, because a reader does not notice a RESET here either. If
-// the file that was read is gone, both servers continue after the new file of the same name, and so skip that file's
-// contents. If the file was purged in the meantime, it can't be compared. Then follows only requires that an event
-// ended it (leaving.shut).
+// follows checks that a new file belongs to the log being read. After a RESET, both servers send the file after the one
+// that was deleted, and skip a new file of the deleted one's name. If the old file was purged, it can't be compared;
+// then it is enough that an event ended it (leaving.shut).
 func (r *Reader) follows(ctx context.Context, l leaving) error {
 	ctx, cancel := context.WithTimeout(ctx, min(3*dialTimeout, r.source.cfg.ReadTimeout))
 	defer cancel()
@@ -262,7 +258,7 @@ func (r *Reader) follows(ctx context.Context, l leaving) error {
 	return res.refusal(token{placed: l.placed}, d)
 }
 
-// elsewhere compares a position with another server, where only GTIDs can prove anything.
+// elsewhere compares a position with a server that did not make it, where only GTIDs can prove anything.
 func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	no := func(why string) (ruling, error) { return ruling{kinship: stranger, why: why}, nil }
 	gtids, err := gtid.Parse(r.server.flavor, t.GTID)

@@ -26,8 +26,8 @@ type placed struct {
 	Event event `json:"event,omitzero"`
 }
 
-// asked returns the position from which to read to see the event that ends at Pos: the event's beginning. If the event
-// is unknown, or begins beyond 4 GiB, where the protocol can't start, it is the file's beginning (4).
+// asked returns the position at which the event begins that ends at Pos. If that event is unknown, or begins beyond 4
+// GiB, where a dump can't start, asked returns the file's beginning (4).
 func (p placed) asked() int64 {
 	from := p.Pos - int64(p.Event.Size)
 	if p.Event.unknown() || from <= 4 || from >= 1<<32 {
@@ -52,7 +52,7 @@ func eventOf(h binlog.Header, raw []byte, checksum bool) event {
 	return event{h.Size, crc32.ChecksumIEEE(raw)}
 }
 
-// errNoEvent: no event begins at a log position where an event began before.
+// errNoEvent means that no event begins at a log position where one began before.
 var errNoEvent = errors.New("no event begins there")
 
 // witness asks the server when a binlog file was begun and which event ends at a log position. It reads the binlog,
@@ -84,8 +84,8 @@ func isCut(err error) bool {
 	return errors.Is(err, gomysql.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// witness receives a file's first event, and then the requested event. If first is set, only the first event is
-// requested.
+// witness handles a short dump: it keeps when the file was begun, and the event after that. If first is set, the file's
+// first event is enough.
 type witness struct {
 	placed
 	first    bool

@@ -2,7 +2,7 @@ package canal
 
 import "strings"
 
-// word is a token of a statement: a word, a quoted identifier, a punctuation mark or a string.
+// word is a token of a statement: a keyword or a name, a quoted name, a string, or a punctuation mark.
 type word struct {
 	text    string
 	quoted  bool // a quoted identifier, or a string
@@ -33,7 +33,6 @@ func (m sqlMode) escapesIn(quote byte) bool { return !m.namesIn(quote) && m&noBa
 // megabytes of values.
 const maxWords = 100_000
 
-// literals says what to do with a statement's strings.
 type literals int
 
 const (
@@ -111,7 +110,8 @@ func line(s string) int {
 	return len(s)
 }
 
-// quoted reads a quoted word. It returns the word and its length in bytes. A doubled quote means one quote character.
+// quoted reads a quoted name or string at the beginning of s. It returns the text and its length in s. A doubled quote
+// means one quote character.
 func quoted(s string, mode sqlMode) (text string, n int) {
 	q := s[0]
 	var b strings.Builder
@@ -132,7 +132,6 @@ func quoted(s string, mode sqlMode) (text string, n int) {
 	return b.String(), len(s)
 }
 
-// escaped returns the character that a backslash and c stand for in a string.
 func escaped(c byte) string {
 	switch c {
 	case '0':

@@ -17,14 +17,13 @@ import (
 	"replicator/internal/pause"
 )
 
-// The binlog has the rows of an XA transaction at its XA PREPARE. They count only once the transaction is committed,
-// which may be at once, hours later, or never. So the cells of a prepared transaction are remembered. They are re-read
-// from the source at the XA COMMIT, which names no tables. If a transaction was prepared before reading began, its
-// changes are unknown, and a scan may have missed them. All tables are then reported as changed without a log
-// (ErrUnlogged).
+// The binlog has the rows of an XA transaction at its XA PREPARE, but they count only once it is committed, perhaps
+// hours later. So its cells are remembered, and re-read from the source at the XA COMMIT, which names no tables. If a
+// transaction was prepared before reading began, its cells are unknown. All tables are then reported as changed without
+// a log (ErrUnlogged).
 //
-// If the application uses XA often, this would happen at each start. So the positions that a Reader reports stay before
-// transactions that were prepared within the last seconds (positionHold). Most transactions end sooner.
+// To avoid this after a restart, the positions that a Reader reports stay before transactions that were prepared within
+// the last seconds (positionHold).
 
 // prepared are the XA transactions that were prepared since reading began and have not ended, by their name in XA
 // COMMIT.
@@ -44,7 +43,7 @@ type held struct {
 	size       int64
 
 	from  int64     // the log position (as a number) at which the transaction begins
-	at    string    // the same position as FILE:POS, for messages
+	at    string    // field from as FILE:POS, for messages
 	since time.Time // when the transaction's XA PREPARE was read
 	told  bool      // a warning was logged, because the transaction has not ended for a long time
 }
@@ -52,7 +51,7 @@ type held struct {
 const (
 	maxHeld      = 4 << 20          // bytes for the cells of all prepared transactions
 	heldOverhead = 120              // approximate memory of a cell besides its own bytes
-	positionHold = 10 * time.Second // for how long no position passes the beginning of a prepared transaction
+	positionHold = 10 * time.Second // how long reported positions stay before a prepared transaction
 )
 
 // prepare records the current transaction, which ends with the given XA_PREPARE event. A transaction committed in one
@@ -123,8 +122,8 @@ func (s *stream) holdCell(c *replicator.Change) {
 	h.cells[c.Cell] = c.Kind
 }
 
-// holdReference does what holdCell does, for a changed row of a joined table. ref has the values by which other rows
-// are joined with it.
+// holdReference remembers that a joined row changed (ref), until the current transaction is committed. table is the
+// joined row's table.
 func (s *stream) holdReference(table string, ref replicator.Reference) {
 	h := s.holding()
 	if h.tables[table] != nil {
@@ -139,7 +138,8 @@ func (s *stream) holdReference(table string, ref replicator.Reference) {
 	h.references[ref] = table
 }
 
-// makeRoom reserves memory for one held change. If the limit is reached, it calls forget and returns false.
+// makeRoom reserves memory for one held change. If the limit is reached, it drops the transaction's held changes, keeps
+// only the names of their tables, and returns false.
 func (s *stream) makeRoom(h *held, bytes int, table string) bool {
 	size := int64(bytes) + heldOverhead
 	if !s.xa.take(size) {
@@ -151,8 +151,7 @@ func (s *stream) makeRoom(h *held, bytes int, table string) bool {
 	return true
 }
 
-// forget drops the held cells and references, and records only that their tables changed. It records the same for the
-// given tables.
+// forget replaces the held cells and references by the names of their tables, and adds the given tables.
 func (h *held) forget(why string, tables ...string) {
 	for cell := range h.cells {
 		tables = append(tables, cell.Table)
@@ -227,7 +226,6 @@ func (p *prepared) take(size int64) bool {
 	return true
 }
 
-// drop releases the memory of changes that are no longer held.
 func (p *prepared) drop(h *held) {
 	if h == nil {
 		return
@@ -258,9 +256,9 @@ func (p *prepared) before(to int64) int64 {
 	return to
 }
 
-// xaVisible waits until queries see an XA transaction whose XA COMMIT is in the binlog. A MariaDB snapshot may report a
-// log position after the commit and still lack the rows. Until it has the rows, XA RECOVER lists the transaction. The
-// result is false if a transaction of that name is still listed after settleTime. It may be a new one of the same name.
+// xaVisible waits until queries see an XA transaction whose XA COMMIT is in the binlog. MariaDB may show the log
+// position before it shows the rows; until then, XA RECOVER lists the transaction. The result is false if a transaction
+// of that name, perhaps a new one, is still listed after settleTime.
 func (r *Reader) xaVisible(ctx context.Context, xid string) (bool, error) {
 	if r.server.flavor != gtid.MariaDB {
 		return true, nil
@@ -285,7 +283,7 @@ func (r *Reader) xaVisible(ctx context.Context, xid string) (bool, error) {
 	return false, nil
 }
 
-// xidOf returns the name of a transaction in XA RECOVER in the form of XA COMMIT.
+// xidOf returns a transaction's name as XA COMMIT has it, from a row of XA RECOVER.
 func xidOf(row map[string]string) string {
 	data := row["data"]
 	n, err := strconv.Atoi(row["gtrid_length"])
