@@ -45,12 +45,6 @@ type format interface {
 // layer is one compression. It appends the decompressed body to dst. It fails as soon as the result exceeds MaxSize.
 type layer func(dst, body []byte) ([]byte, error)
 
-// Formats returns the names of the formats that New accepts.
-func Formats() []string { return []string{"json", "msgpack", "pickle", "cbor"} }
-
-// Compressions returns the names of the compressions that New accepts.
-func Compressions() []string { return []string{"zlib", "gzip", "zstd", "lz4", "snappy"} }
-
 // New returns the codec with a configured name: the compressions, the outermost first, then the format, such as "json"
 // or "zlib+json".
 func New(name string) (*Codec, error) {
@@ -60,14 +54,14 @@ func New(name string) (*Codec, error) {
 		if i == len(parts)-1 {
 			if c.format = formatByName(part); c.format == nil {
 				return nil, fmt.Errorf("codec %q: %q is not a format. End the codec's name with one of %s", name, part,
-					strings.Join(Formats(), ", "))
+					strings.Join(replicator.Formats(), ", "))
 			}
 			break
 		}
 		l := layerByName(part)
 		if l == nil {
 			return nil, fmt.Errorf("codec %q: %q is not a compression. Use any of %s before the format", name, part,
-				strings.Join(Compressions(), ", "))
+				strings.Join(replicator.Compressions(), ", "))
 		}
 		c.layers = append(c.layers, l)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"replicator"
 )
 
 // filler writes a body with the members "many", a list or map of n elements, and "one", which is 1.
@@ -99,7 +101,7 @@ func TestWhatABodyComesToInMemoryIsBounded(t *testing.T) {
 		many   = MaxValues * 3 / 2
 		making = 6 // the memory of all allocations of a growing list, divided by the list's final size
 	)
-	for _, format := range Formats() {
+	for _, format := range replicator.Formats() {
 		for _, f := range fillers(format) {
 			t.Run(format+"/"+f.name, func(t *testing.T) {
 				d := mustNew(t, format).Decoder([]string{"one", "many"})
@@ -122,8 +124,8 @@ func TestWhatABodyComesToInMemoryIsBounded(t *testing.T) {
 			})
 		}
 	}
-	for i, compression := range Compressions() { // one format each: the decoders are the same
-		format := Formats()[i%len(Formats())]
+	for i, compression := range replicator.Compressions() { // one format each: the decoders are the same
+		format := replicator.Formats()[i%len(replicator.Formats())]
 		t.Run(compression+"+"+format, func(t *testing.T) {
 			f := fillers(format)[0]
 			body := compressed(t, compression, []byte(f.write(many)))

@@ -296,7 +296,7 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 		s.Problem("codec", "there is no body to decode. Write body = \"COLUMN\", or remove the codec to use the "+
 			"row's own columns as fields")
 	case t.Body != "" && t.Codec == "":
-		t.Codec = formats()[0]
+		t.Codec = replicator.Formats()[0]
 	case t.Codec != "":
 		l.codec(s, t.Codec)
 	}
@@ -308,16 +308,13 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 // newer.
 const position = "position"
 
-func formats() []string      { return []string{"json", "msgpack", "pickle", "cbor"} }
-func compressions() []string { return []string{"zlib", "gzip", "zstd", "lz4", "snappy"} }
-
 func (l *loader) codec(s *Section, codec string) {
 	words := strings.Split(codec, "+")
 	for i, word := range words {
-		known := compressions()
+		known := replicator.Compressions()
 		what := "compression"
 		if i == len(words)-1 {
-			known, what = formats(), "format"
+			known, what = replicator.Formats(), "format"
 		}
 		if !slices.Contains(known, word) {
 			s.Problem("codec", "%q is not a known %s%s; compressions come before the format, as in %q", word, what,

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"replicator"
 	"replicator/internal/sqlname"
 )
 
@@ -181,8 +182,8 @@ func (t *text) body(f *followed) {
 		t.line("#body = %s", quoted(b.column))
 		t.line("#codec = %s", quoted(b.codec))
 	default:
-		t.say("The codec is not known: %s. It is json, msgpack, pickle or cbor, after any of zlib, gzip, zstd, lz4 and "+
-			"snappy: say which, and remove the # of both lines.", b.reason)
+		t.say("The codec is not known: %s. It is one of %s, after any of %s: say which, and remove the # of both lines.",
+			b.reason, strings.Join(replicator.Formats(), ", "), strings.Join(replicator.Compressions(), ", "))
 		t.line("#body = %s", quoted(b.column))
 		t.line("#codec = \"json\"")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"replicator"
 	"replicator/codec"
 	"replicator/survey"
 )
@@ -156,9 +157,9 @@ func withPassword(flag, dsn string, env func(string) (string, bool)) (full, vari
 
 // codecStages returns the codecs to try for bodies. The first stage has at most one compression, the second has two.
 func codecStages() ([][]survey.Codec, error) {
-	layers := codec.Compressions()
+	layers := replicator.Compressions()
 	stages := make([][]survey.Codec, 2)
-	for _, format := range codec.Formats() {
+	for _, format := range replicator.Formats() {
 		names := [2][]string{{format}, nil}
 		for _, outer := range layers {
 			names[0] = append(names[0], outer+"+"+format)
