@@ -15,11 +15,11 @@ import (
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/optimizer"
 	"github.com/expr-lang/expr/parser"
-	"github.com/expr-lang/expr/patcher"
 	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
 )
 
 // memoryBudget limits what one evaluation may build, in elements and characters as expr counts them.
@@ -50,7 +50,7 @@ func newConfig() *conf.Config {
 		expr.DisableBuiltin("now"), expr.DisableBuiltin("keys"), expr.DisableBuiltin("values"), expr.DisableBuiltin("toPairs"),
 		expr.Function("keys", ofObject("keys", nameOf), new(func(any) []any)),
 		expr.Function("values", ofObject("values", valueOf), new(func(any) []any)),
-		expr.Patch(patcher.WithTimezone{Location: time.UTC}),
+		expr.Patch(inUTC{}),
 	} {
 		option(c)
 	}
@@ -60,6 +60,19 @@ func newConfig() *conf.Config {
 		delete(c.Builtins, name)
 	}
 	return c
+}
+
+// inUTC makes `date` read a time without a zone as UTC. Unlike expr's patcher.WithTimezone, it sets the argument's type:
+// expr does not look at the arguments of an added function again, and passes on a value of an unknown type without its
+// pointer.
+type inUTC struct{}
+
+func (inUTC) Visit(node *ast.Node) {
+	if call, ok := (*node).(*ast.BuiltinNode); ok && call.Name == "date" {
+		zone := &ast.ConstantNode{Value: time.UTC}
+		zone.SetType(reflect.TypeOf(time.UTC))
+		ast.Patch(node, &ast.BuiltinNode{Name: call.Name, Arguments: append([]ast.Node{zone}, call.Arguments...)})
+	}
 }
 
 func parseExpression(text string) (*parser.Tree, *tree, *conf.Config, error) {

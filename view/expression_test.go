@@ -75,6 +75,8 @@ func TestExpressionsCalculate(t *testing.T) {
 		{"=groupBy(l, # % 2 == 0)", `{"l":[1,2,3]}`, "replicator.Object([{false [1 3]} {true [2]}])"},
 		{"={'a': n, 'b': [n]}", `{"n":1}`, "replicator.Object([{a 1} {b [1]}])"},
 		{"=date(d)", `{"d":"2026-01-02T03:04:05+01:00"}`, "string(2026-01-02T02:04:05)"},
+		{"=lower(string(date(d)))", `{"d":"2026-01-02T03:04:05Z"}`, "string(2026-01-02 03:04:05 +0000 utc)"},
+		{"=md5(string(date(d)))", `{"d":"2026-01-02T03:04:05Z"}`, "string(a93b9c1fc08a5c27eef08120a789a90d)"},
 		{"=date(d, '2006-01-02')", `{"d":"2026-01-02"}`, "string(2026-01-02T00:00:00)"},
 		{"=duration(d)", `{"d":"90s"}`, "string(1m30s)"},
 		{"=email matches '^a'", `{"email":"ab"}`, "bool(true)"},
