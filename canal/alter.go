@@ -135,10 +135,10 @@ func (r *alterReader) option(part wordsAt) bool {
 	return true
 }
 
-// charset reads CHARACTER SET x or COLLATE x, and returns the character set's name; for a collation that fits several
-// character sets, otherwise. ok is false if neither clause comes next, and for DEFAULT, which means the database's
-// character set.
-func (p wordsAt) charset(otherwise string) (name string, ok bool) {
+// charset reads CHARACTER SET x or COLLATE x, and returns the character set's name. For a collation that fits several
+// character sets, it returns `current`. ok is false if neither clause comes next, and for DEFAULT, which means the
+// database's character set.
+func (p wordsAt) charset(current string) (name string, ok bool) {
 	set := p.skip("CHARACTER", "SET") || p.skip("CHARSET") || p.skip("CHAR", "SET")
 	if !set && !p.skip("COLLATE") {
 		return "", false
@@ -151,7 +151,7 @@ func (p wordsAt) charset(otherwise string) (name string, ok bool) {
 	case set:
 		name = w.text
 	case strings.HasPrefix(strings.ToLower(name), "uca"): // MariaDB's uca1400 collations fit several character sets
-		return otherwise, otherwise != ""
+		return current, current != ""
 	}
 	return charsetName(name), true
 }
@@ -373,7 +373,7 @@ func (r *alterReader) apply(before *layout) *layout {
 		}
 		matched[i] = true
 		switch x := r.changes[i]; {
-		case x.name == "" || x.first || x.after != "": // a dropped column, or one that is inserted below
+		case x.name == "" || x.first || x.after != "": // the column is dropped, or the next loop adds it at its new place
 		case x.definition == nil:
 			after.Columns = append(after.Columns, layoutColumn{x.name, c.Type, c.Charset})
 		default:

@@ -17,7 +17,8 @@ const versionsRead = 4
 // that the server treats as equal, such as "a" and "A", separately, so it does not use DISTINCT.
 func (r *Reader) Cells(ctx context.Context, table string, columns []string, after string,
 	limit int) (cells []replicator.Cell, next string, err error) {
-	for next = after; len(cells) == 0 || next != "" && len(cells) < limit; { // of a pattern, read one table after another
+	// This loop reads the tables of a pattern one after another.
+	for next = after; len(cells) == 0 || next != "" && len(cells) < limit; {
 		some, behind, err := r.cellsOf(ctx, table, columns, next, limit-len(cells))
 		if err != nil {
 			return nil, "", err
@@ -172,9 +173,9 @@ func (x *selection) keysOnly() *selection {
 	return y
 }
 
-// Estimate implements replicator.Reader.
+// Estimate returns the approximate number of rows of a table.
 func (r *Reader) Estimate(ctx context.Context, table string) (int64, error) {
-	w := r.tables.one(table)
+	w := r.tables.first(table)
 	if w == nil {
 		return 0, replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
 	}

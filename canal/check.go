@@ -423,7 +423,7 @@ func (s *Source) Tables(ctx context.Context) ([]TableInfo, error) {
 	}
 	var out []TableInfo
 	for _, t := range s.cfg.Tables {
-		shape := loaded.one(t.Name).schema.Load()
+		shape := loaded.first(t.Name).schema.Load()
 		info := TableInfo{Name: t.Name, Primary: shape.primary, Single: shape.single(&t)}
 		info.Columns = shape.infos()
 		out = append(out, info)

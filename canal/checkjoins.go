@@ -43,8 +43,8 @@ func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table
 			for _, on := range l.On {
 				columns, paths[on.From] = append(columns, on.Column), append(paths[on.From], on.Path)
 			}
-			c.joinIndex(t.one(l.Table), columns, said)
-			c.joinIndex(t.one(byID[l.On[0].From]), paths[l.On[0].From], said)
+			c.joinIndex(t.first(l.Table), columns, said)
+			c.joinIndex(t.first(byID[l.On[0].From]), paths[l.On[0].From], said)
 		}
 	}
 }

@@ -16,10 +16,10 @@ func clientOf(vars []byte) (mode sqlMode, collation uint64) {
 	const (
 		flagsCode         = 0
 		modeCode          = 1
-		oldCatalogCode    = 2 // here, unlike in catalogCode, a zero byte follows the name
+		oldCatalogCode    = 2 // a catalog name with a zero byte at its end, which newer servers leave out
 		autoIncrementCode = 3
 		charsetCode       = 4
-		catalogCode       = 6
+		catalogCode       = 6 // a catalog name without a zero byte at its end
 	)
 	for c := (binlog.Cursor{B: vars}); c.Left() > 0; {
 		switch c.Uint8() {

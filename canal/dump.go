@@ -89,8 +89,8 @@ func (s *Source) dumping(
 }
 
 // leadsTo checks that a new connection leads to the same server as the pool's connections, because the address may now
-// lead to another server. If so, leadsTo closes the pool's connections, and the next attempt uses the new server
-// everywhere.
+// lead to another server. If it leads to another server, leadsTo closes the pool's connections, and the next attempt
+// uses the new server everywhere.
 func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error {
 	r, err := c.Execute(srv.identityQuery())
 	if err != nil {
@@ -151,7 +151,7 @@ func registration(id uint32, user string) []byte {
 	host, _ := os.Hostname() // only for display
 	b := append(make([]byte, packetHead), gomysql.COM_REGISTER_SLAVE)
 	b = binary.LittleEndian.AppendUint32(b, id)
-	for _, text := range []string{host, user, ""} { // the third text is the password
+	for _, text := range []string{host, user, ""} { // no password is needed
 		text = text[:min(len(text), 255)]
 		b = append(append(b, byte(len(text))), text...)
 	}

@@ -51,9 +51,9 @@ type fence struct {
 // settleTime is how long a scan waits for transactions that are in the binlog but not yet visible.
 const settleTime = time.Minute
 
-// fence returns a fence for a scan. On MySQL with GTIDs, it waits until queries see all transactions that the reader
-// has read from the binlog, and low is the end of the last one. On MariaDB, low is any position up to which everything
-// is visible, but not before the reader's start. Otherwise fence does the same as present.
+// fence returns a fence for a scan. On MySQL with GTIDs, fence waits until queries see all transactions that the reader
+// has read from the binlog, and the lower bound `low` is the end of the last one. On MariaDB, everything up to `low` is
+// visible, and `low` is not before the reader's start. Without GTIDs, fence calls `present`.
 func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	if r.server.flavor == gtid.MariaDB {
 		f = &fence{}

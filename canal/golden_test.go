@@ -186,7 +186,7 @@ func newTestStream(f gtid.Flavor, sets binlog.Charsets, ts tables, h replicator.
 		follows: func(context.Context, leaving) error { return nil },
 		flavor:  f, charsets: sets, tables: ts, handler: h, stats: &readStats{}, file: file, pos: 4,
 		history: newHistory(f, end{file: file, pos: 4, order: orderOf(0, 1, 4)}, gtid.New(f)),
-		maps:    map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(),
+		maps:    map[uint64]*plan{}, plans: map[uint64]*plan{}, origins: newOriginCache(),
 		xa: prepared{log: slog.New(slog.DiscardHandler)},
 	}
 }

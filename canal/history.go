@@ -17,11 +17,11 @@ const maxHistory = 4096
 // them. A GTID set is built only then, so recording an end builds no strings.
 type history struct {
 	mu    sync.Mutex
-	at    end       // the latest end that Reader.Position has returned
-	base  *gtid.Set // all transactions up to the end in field at
+	at    end       // the end of a transaction: the latest one that Reader.Position has returned
+	base  *gtid.Set // all transactions up to the end that Reader.Position returned last
 	gtids bool      // the server uses GTIDs, so base is known
 	maria bool
-	ends  []end // the ends of transactions read after the end in field at, ascending
+	ends  []end // the ends of transactions read after the one that Reader.Position returned last, ascending
 	// the position after the last delivered rows; used only until their transaction ends
 	open end
 	seen end // the start of the newest binlog file when a query last read rows
@@ -49,8 +49,10 @@ type end struct {
 
 	anonymous bool
 
-	last gtidRun   // the transaction that ends at pos; if ends were merged, the last run of their transactions
-	more []gtidRun // if ends were merged: their transactions that don't form one run with last
+	// The transaction that ends at `pos`. If several ends were merged into this one, `last` is the last sequence of
+	// consecutive transactions before `pos`, and `more` has the other sequences since the previous end.
+	last gtidRun
+	more []gtidRun
 }
 
 func (e end) placed() placed {
@@ -155,8 +157,8 @@ func (h *history) see(further end, executed *gtid.Set) {
 	h.queried = joined(h.queried, executed)
 }
 
-// shownByQueries returns all transactions that the server had executed when a query last read rows; nil if before
-// includes them.
+// shownByQueries returns all transactions that the server had executed when a query last read rows. It returns nil if
+// the set `before` includes all of them.
 func (h *history) shownByQueries(before *gtid.Set) *gtid.Set {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,9 +174,9 @@ func (h *history) file() int64 {
 	return max(h.at.file.number, h.open.file.number, h.seen.file.number)
 }
 
-// read returns the latest log position that delivered rows or a query have reached, and the transactions read after the
-// end that Reader.Position returned last. anonymous says whether the last of these transactions has no GTID: see
-// token.Anonymous.
+// read returns the latest log position that delivered rows or a query have reached. `further` has the transactions that
+// were read after the position that Reader.Position returned last. `anonymous` says that the transaction that was read
+// last has no GTID.
 func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -207,7 +209,7 @@ func (h *history) merge() {
 	kept := h.ends[:0]
 	for i := 0; i+1 < len(h.ends); i += 2 {
 		a, b := h.ends[i], h.ends[i+1]
-		if run, one := h.one(a.last, b.last); one && len(a.more)+len(b.more) == 0 {
+		if run, ok := h.joinTwo(a.last, b.last); ok && len(a.more)+len(b.more) == 0 {
 			b.last = run
 		} else {
 			b.more = h.join(append(append(a.more, a.last), b.more...))
@@ -221,9 +223,9 @@ func (h *history) merge() {
 	h.ends = kept
 }
 
-// one joins two neighboring runs into one run, if possible. On MariaDB, the later run of a domain replaces the earlier
-// one.
-func (h *history) one(a, b gtidRun) (run gtidRun, ok bool) {
+// joinTwo joins two neighboring sequences of transactions into one, if they are consecutive. On MariaDB, the later
+// sequence of a domain replaces the earlier one.
+func (h *history) joinTwo(a, b gtidRun) (run gtidRun, ok bool) {
 	switch {
 	case a.last == 0:
 		return b, true
@@ -235,8 +237,8 @@ func (h *history) one(a, b gtidRun) (run gtidRun, ok bool) {
 	return gtidRun{a.sid, a.first, b.last}, a.sid == b.sid && a.last+1 == b.first
 }
 
-// join merges runs. For a MariaDB domain only the last run counts, regardless of its server. MySQL's runs are sorted,
-// and adjacent runs are merged.
+// join merges sequences of transactions. For a MariaDB domain only the last sequence counts, regardless of its server.
+// MySQL's sequences are sorted, and adjacent ones are merged.
 func (h *history) join(runs []gtidRun) []gtidRun {
 	if h.maria {
 		out := runs[:0]

@@ -68,7 +68,7 @@ func (s *Source) shapeOf(ctx context.Context, conn *sql.Conn, srv server, t *rep
 	return &p.members[0].Table, p.members[0].schema.Load(), nil
 }
 
-// SameKeys implements replicator.Source.
+// SameKeys fails with ErrOtherKeys if the tables' keys can't be compared.
 func (s *Source) SameKeys(ctx context.Context, names []string) error {
 	var first *replicator.Table
 	var keys []*declaredColumn
@@ -101,7 +101,7 @@ func (c *declaredColumn) sameKeys(other *declaredColumn) bool {
 	switch {
 	case kind != keyKindOf(newSelected(other).kind):
 		return false
-	case kind == keyDecimal || kind == keyTime: // keys are texts, such as 1.0 and 1.00
+	case kind == keyDecimal || kind == keyTime: // as texts, 1.0 and 1.00 differ
 		return c.identity() == other.identity()
 	case kind == keyText:
 		_, rules, _ := strings.Cut(c.collation, "_")

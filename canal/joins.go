@@ -53,7 +53,7 @@ func (r *Reader) beginSnapshot(ctx context.Context, conn *sql.Conn, f *fence, of
 	begin := []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION"}
 	for _, t := range of {
 		for _, name := range append([]string{t.Name}, t.lookedUp()...) {
-			if w := r.tables.one(name); w != nil {
+			if w := r.tables.first(name); w != nil {
 				begin = append(begin, fmt.Sprintf("SELECT 1 FROM %s.%s WHERE FALSE", sqlname.Quote(w.Database),
 					sqlname.Quote(w.Table.Table)))
 			}
@@ -88,8 +88,8 @@ func sizeOf(rows []*replicator.Row) (size int64) {
 
 // joinedChunk records where a chunk of a scan can be cut, if its rows and their joined rows take too many bytes.
 type joinedChunk struct {
-	next   []string // by row: Chunk.Next if the chunk ends with the row
-	passed []int    // by row: Chunk.Passed if the chunk ends with the row
+	next   []string // for each row: the offset after it, which becomes Chunk.Next if that row is the last
+	passed []int    // for each row: how many rows the scan passed up to it (Chunk.Passed)
 }
 
 func (c *joinedChunk) note(next string, passed int) {
@@ -119,24 +119,24 @@ func (c *joinedChunk) join(chunk *replicator.Chunk, bytes int64, join func([]*re
 // joining runs one lookup (the read of one joined table) for some rows.
 type joining struct {
 	tables tables
-	own    *watched // the table of the rows to join
+	table  *watched // the table whose rows get joined rows
 	lookup *replicator.Lookup
 	x      *selection
 	on     []*selected // the columns of the joined table that On compares
 	order  []string
 
 	wanted [][]any                   // the combinations of values by which to look up joined rows, each once
-	at     map[replicator.Key]int    // combination of values, as a key → its index in wanted
+	at     map[replicator.Key]int    // the index in `wanted` of each combination, encoded as a Key
 	rows   map[int][]*replicator.Row // by index in wanted: the rows to join that have this combination of values
 }
 
-func (r *Reader) newJoining(own *watched, l *replicator.Lookup) (*joining, error) {
+func (r *Reader) newJoining(table *watched, l *replicator.Lookup) (*joining, error) {
 	x, err := r.selection(l.Table)
 	if err != nil {
 		return nil, err
 	}
 	j := &joining{
-		tables: r.tables, own: own, lookup: l, x: x, at: map[replicator.Key]int{}, rows: map[int][]*replicator.Row{},
+		tables: r.tables, table: table, lookup: l, x: x, at: map[replicator.Key]int{}, rows: map[int][]*replicator.Row{},
 	}
 	for _, on := range l.On {
 		c, err := x.t.joinedBy(on.Column)
@@ -159,7 +159,7 @@ func (r *Reader) newJoining(own *watched, l *replicator.Lookup) (*joining, error
 func (t *watched) joinedBy(name string) (*selected, error) {
 	c := t.schema.Load().column(name)
 	if c == nil {
-		return nil, t.ofReaders(name, t.fatal(fmt.Errorf("table %s has no column %s, which a join uses. The table was "+
+		return nil, t.limitToViews(name, t.fatal(fmt.Errorf("table %s has no column %s, which a join uses. The table was "+
 			"altered, or the configuration is wrong", t.Name, name)))
 	}
 	s := newSelected(c)
@@ -186,7 +186,7 @@ func (j *joining) add(row *replicator.Row) error {
 	}
 	key, err := replicator.MakeKey(values...)
 	if err != nil {
-		return j.own.fatal(fmt.Errorf("table %s: the columns by which %s is joined: %w", j.own.Name, j.lookup.Table, err))
+		return j.table.fatal(fmt.Errorf("table %s: the columns by which %s is joined: %w", j.table.Name, j.lookup.Table, err))
 	}
 	at, known := j.at[key]
 	if !known {
@@ -203,7 +203,7 @@ func (t tables) columnOf(row *replicator.Row, name string) (any, error) {
 	if i >= 0 {
 		return row.Columns[i], nil
 	}
-	w := t.one(row.Cell.Table)
+	w := t.first(row.Cell.Table)
 	if w == nil {
 		return nil, nil
 	}

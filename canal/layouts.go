@@ -22,19 +22,20 @@ type layouts struct {
 	mu sync.Mutex
 	of map[string]*track // by watched.id; for a pattern, also by its configured name
 
-	settles int64 // the lowest log position (as a number) in any track's field ahead; MaxInt64: none
+	settles int64 // the lowest log position (as a number) in `ahead` of any track; MaxInt64: none
 }
 
 // track holds the layouts of one table along the log.
 type track struct {
 	along []layoutFrom // the layouts up to the last position read, in log order; the first applies from the log's start
 
-	// The layouts that are known for sure and apply from log positions not yet read, in the order of the log. The last
-	// one was read from information_schema.
+	// The table's columns (layouts) that apply from log positions not yet read, in the order of the log. The last layout
+	// was read from information_schema, so all are certain; layouts derived from ALTER statements are not.
 	ahead []layoutFrom
 
-	derived bool // rows were decoded since the layout was last certain; if the layout was wrong, this is reported
-	told    bool // the handler was told that rows are skipped; it is not told again until the layout is certain
+	// A layout is certain from the log position at which the server listed the columns.
+	derived bool // rows were decoded since the layout was last certain; if it was wrong, the table is reported
+	told    bool // the table was reported because its rows are skipped; once is enough until the layout is certain again
 
 	// The digest of the layout that the last mismatching table map did not fit. The table's columns are read again after
 	// the first mismatch. A second mismatch with the same layout is an error.
@@ -120,7 +121,7 @@ func (l *layouts) current(name string) *layout {
 	return l.of[name].at()
 }
 
-// due reports whether settle has anything to do at the given log position.
+// due reports whether a layout in `ahead` of any track begins to apply at or before the given log position.
 func (l *layouts) due(order int64) bool { return order >= l.settles }
 
 // settle makes the layouts that are certain at the given log position the current ones. It returns the tables whose
@@ -158,9 +159,9 @@ func (l *layouts) altered(
 	return after, len(t.ahead) == 0
 }
 
-// await records a table's current columns. order is the log position from which they apply: where the log ended when
-// they were read.
-func (l *layouts) await(name string, now *layout, order int64) {
+// addCurrent records a table's current columns. They apply from the log position `order`, where the log ended when the
+// columns were read.
+func (l *layouts) addCurrent(name string, now *layout, order int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.of[name]

@@ -158,7 +158,7 @@ func (x *selection) newestAtOnce(ctx context.Context, db querier, l *look, wante
 		}
 		return nil
 	})
-	if isHeld(err) { // another session has locked a row, and newest waits only for that row
+	if isHeld(err) { // another session has locked a row; the method `newest` waits only for that row
 		return x.newest(ctx, db, l, wanted)
 	}
 	return classify(err)
@@ -192,13 +192,14 @@ func (c *declaredColumn) reference() string {
 	return sqlname.Quote(c.Name)
 }
 
-// memberPlace is where a scan continues: in table x, at the offset after. For a pattern, x is one of several tables.
+// memberPlace is where a scan continues: in table `x`, at the offset `after`. If a pattern is scanned, `x` is one of its
+// tables. A pattern's tables are read in the order of their IDs.
 type memberPlace struct {
 	x       *selection
 	after   string
 	several bool
 	id      string
-	next    string // the ID of the following table; "": the table of x is the last
+	next    string // the ID of the table to read after `x`; "": none
 }
 
 // inMember is the prefix of the offset at which a pattern's scan continues. The ID of a table and an offset in that

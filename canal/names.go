@@ -28,7 +28,8 @@ type columnNames struct {
 	known map[string]string
 }
 
-// newColumnNames returns nil if the column treats all different texts as different values.
+// newColumnNames returns what maps the values of the table's column role to cell names. It returns nil if each value is
+// its own name, because the column treats all different texts as different values.
 func newColumnNames(t *replicator.Table, s *schema, connect func(context.Context) (*sql.Conn, error)) *columnNames {
 	if t.Column == "" {
 		return nil
@@ -47,8 +48,8 @@ func (c *declaredColumn) tellsAll() bool {
 		strings.HasSuffix(c.collation, "_nopad_bin")
 }
 
-// of returns the cell name (Cell.Column) for a value of the column.
-func (n *columnNames) of(ctx context.Context, text string) (string, error) {
+// cellName returns the name (Cell.Column) of the cells of rows with the given value in the column role.
+func (n *columnNames) cellName(ctx context.Context, text string) (string, error) {
 	if n == nil {
 		return text, nil
 	}
@@ -137,9 +138,9 @@ func (n *columnNames) first(ctx context.Context, text string, candidates []strin
 	return text, nil
 }
 
-// given returns, as one text, the cell names that are not the plainest form, because a view is made from that value.
-// They also apply to views that read all values of the column, so they are part of the table's identity
-// (Source.Identities).
+// given returns, as one text, the cell names that differ from the plainest equal value, because the configuration makes
+// a view from that value. Such names also appear in views that read all values of the column. So these names are part
+// of the table's identity (Source.Identities).
 func (n *columnNames) given(ctx context.Context) (string, error) {
 	if n == nil {
 		return "", nil

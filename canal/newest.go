@@ -83,7 +83,7 @@ type look struct {
 	cells []replicator.Cell
 	rows  []*replicator.Row
 	done  int   // how many cells, counted from the first, are completely read
-	size  int64 // the total size of the rows of the first done cells
+	size  int64 // the total size of the rows of the cells counted in `done`
 	bytes int64 // the total size at which the call stops; 0: read all cells
 
 	// For the cells of the current query:
@@ -138,7 +138,7 @@ func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) err
 
 func (r *Reader) joined(cells []replicator.Cell) (tables []*watched) {
 	for _, c := range cells {
-		if w := r.tables.one(c.Table); w != nil && len(w.Lookups) > 0 && !slices.Contains(tables, w) {
+		if w := r.tables.first(c.Table); w != nil && len(w.Lookups) > 0 && !slices.Contains(tables, w) {
 			tables = append(tables, w)
 		}
 	}
@@ -273,8 +273,8 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 		}
 		parts, args = append(parts, sqlname.Quote(col.Name)+compare+placeholder), append(args, arg)
 		if text, ok := v.(string); ok && col.kind == binlog.KindText && (like || !x.mixed()) {
-			// After LIKE, compare the bytes because the pattern matches other texts, too. After =, compare them to exclude keys
-			// such as "a" for "A", which are different cells unless x is mixed.
+			// After LIKE, compare the bytes because the pattern matches other texts, too. After =, compare the bytes if keys
+			// such as "a" and "A" are different cells (not x.mixed), although the server treats them as equal.
 			parts = append(parts, col.bytes()+" = ?")
 			args = append(args, []byte(text))
 		}

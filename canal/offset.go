@@ -37,7 +37,7 @@ func (s *Source) CheckOffset(ctx context.Context, table, text string) error {
 	if err != nil {
 		return err
 	}
-	w := all.one(table)
+	w := all.first(table)
 	if w == nil {
 		return fmt.Errorf("table %s isn't configured", table)
 	}

@@ -44,7 +44,7 @@ func partOf(present []byte, n int, diffs bool) *imagePart {
 	return part
 }
 
-// lack says why a column is missing from an image.
+// lack says why a column is missing from a row image (a row as an event holds it, before or after a change).
 type lack uint8
 
 const (
@@ -132,8 +132,9 @@ func (p *plan) whole(img *image) bool {
 	return true
 }
 
-// untold returns the name of a key or column-role column that is missing from a row's first image; "" if none is. An
-// UPDATE's second image may lack these columns, because inherit copies them from the first.
+// untold returns the name of a column that names a row's cell (a key column or the column role) and that is missing from
+// the row's first image; "" if none is. The second image of an UPDATE may lack such columns, because it gets them from
+// the first.
 func (p *plan) untold(part *imagePart) string {
 	if part == nil {
 		return ""

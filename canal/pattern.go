@@ -27,16 +27,16 @@ import (
 type pattern struct {
 	replicator.Table
 	fold    func(string) string
-	members []*watched // in the order of their IDs
+	members []*watched // the tables that are read, in the order of their IDs (memberID)
 
 	mu   sync.Mutex
-	left map[string]error // by ID: why a matching table is not a member
+	left map[string]error // by table ID (memberID): why a table that matches the name is not read
 
-	// For the members that the start position does not list yet. Only the stream uses these fields.
+	// These fields handle members that are not in the start position's list of members. Only the stream uses them.
 	unsettled bool
-	named     map[string][2]string // by ID: matching tables that statements name but that are not members
-	pending   map[string]bool      // by ID: members whose rows are skipped, because earlier rows were missed
-	gone      bool                 // the start position lists a member that no longer exists
+	named     map[string][2]string // by table ID: database and name of matching tables that statements mention and that are not members
+	pending   map[string]bool      // by table ID: members whose rows are skipped, because earlier rows were missed
+	gone      bool                 // the start position lists a table that no longer exists
 	end       int64                // where the log ended when the reader was opened
 	now       *layout              // lists the current members
 }
@@ -65,8 +65,8 @@ func (s *schema) constant(name string) int {
 	return slices.IndexFunc(s.constants, func(c constant) bool { return strings.EqualFold(c.Name, name) })
 }
 
-// constantPlace converts between the index of a constant ($database, $table) and its number in roles, which is below -1
-// because a row image lacks the column.
+// constantPlace converts the index of a constant ($database, $table) to the number that `roles` has for it, and back. Row
+// images lack these columns, so the number is not an index but below -1.
 func constantPlace(i int) int { return -2 - i }
 
 func (s *schema) names() []string {
@@ -101,8 +101,9 @@ func (p *pattern) matches(database, table string) bool {
 	return folded.Matches(p.fold(database), p.fold(table))
 }
 
-// name records that a statement names a matching table that is not a member. It returns the table's ID.
-func (p *pattern) name(database, table string) string {
+// addNamed records that a statement mentions a table that matches the pattern and is not one of its members. It returns
+// the table's ID.
+func (p *pattern) addNamed(database, table string) string {
 	id := memberID(p.Name, database, table)
 	p.named[id] = [2]string{database, table}
 	return id
@@ -261,9 +262,8 @@ func (t tables) pattern(name string) *pattern {
 	return nil
 }
 
-// one returns the table with a configured name. For a pattern, it returns the first member. It returns nil if there is
-// no such table.
-func (t tables) one(name string) *watched {
+// first returns the table with a configured name, or the first table of a pattern; nil if there is none.
+func (t tables) first(name string) *watched {
 	for _, w := range t.byName[name] {
 		return w
 	}
@@ -336,7 +336,7 @@ func (r *Reader) regroup(ctx context.Context, id string) error {
 	}
 	defer conn.Close()
 	p.mu.Lock()
-	for left := range p.left { // forget why the table could not be a member: the statement may have changed that
+	for left := range p.left { // the statement may have removed the reason not to read this table
 		if p.fold(left) == p.fold(id) {
 			delete(p.left, left)
 		}

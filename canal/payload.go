@@ -115,7 +115,8 @@ func (s *stream) innerEvents(ctx context.Context, in io.Reader, place scale) (en
 	return ended, nil
 }
 
-// innerBody reads n bytes. The buffer grows with the data that arrives, so that a damaged size can't cost a gigabyte.
+// innerBody reads the body of an event inside a transaction payload event: n bytes. The buffer grows with the data that
+// arrives, so that a damaged size can't cost a gigabyte.
 func (s *stream) innerBody(in io.Reader, n int) ([]byte, error) {
 	s.scratch = s.scratch[:0]
 	for len(s.scratch) < n {

@@ -29,7 +29,7 @@ type plan struct {
 	roles
 	rowEnd  int   // the index of the column with a system-versioned row's end time; -1: the table is not versioned
 	primary []int // indexes of the primary key's columns; nil: rows can't be looked up by that key
-	oldTime int   // the index of the first time column in the older format; -1: none
+	oldTime int   // the index of the first column with a time in MariaDB's 5.3 format; -1: none
 
 	refers []reference // joins of other tables that find rows of this table, with the columns that they compare
 
@@ -37,20 +37,20 @@ type plan struct {
 	// its rows share the strings.
 	lookups map[string]columnValue
 
-	constants []constant // a pattern's $database and $table; in roles they have numbers below -1
+	constants []constant // a pattern's $database and $table, which `roles` refers to by numbers below -1
 
 	keys replicator.KeyBuilder
 	pad  []byte // room to pad a BINARY key with zero bytes
 }
 
-// columnValue is a value of the column role (Table.Column). name is the cell's name (see columnNames), as is the value
-// as the row has it.
-type columnValue struct{ name, as string }
+// columnValue is a value of the column role (Table.Column): as the row has it (`stored`), and the name that cells get
+// for it (see columnNames).
+type columnValue struct{ name, stored string }
 
 const maxLookups = 1000
 
 // newPlan makes the plan for a table map of a watched table. It takes the names of columns from the map, or else from
-// the table's layout. It returns an unreadable error if a needed column is missing.
+// the table's layout. The error has type `unreadable` if a needed column is missing.
 func newPlan(t *watched, body []byte, m *binlog.TableMap, l *layout, charsets binlog.Charsets) (*plan, error) {
 	s := t.schema.Load()
 	p := &plan{t: t, raw: bytes.Clone(body), single: s.single(&t.Table), lookups: map[string]columnValue{}}
@@ -149,7 +149,7 @@ func (p *plan) assign(s *schema) error {
 // image is one row image: the bytes of the needed columns, inside the event's memory. A nil value is NULL or missing.
 type image struct {
 	values [][]byte
-	lacks  []lack // by column; nil: the image lacks no column
+	lacks  []lack // for each column, why it is missing; nil: no column is missing
 	spare  []lack
 }
 
@@ -251,9 +251,9 @@ func (p *plan) columnValue(ctx context.Context, img *image) (columnValue, error)
 		return known, nil
 	}
 	as, err := p.columnAs(raw)
-	found := columnValue{as: as}
+	found := columnValue{stored: as}
 	if err == nil {
-		found.name, err = p.t.names.of(ctx, found.as)
+		found.name, err = p.t.names.cellName(ctx, found.stored)
 	}
 	if err != nil {
 		return columnValue{}, fmt.Errorf("column %s: %w", p.columns[p.column].Name, err)
@@ -266,7 +266,7 @@ func (p *plan) columnValue(ctx context.Context, img *image) (columnValue, error)
 
 func (p *plan) columnAs(raw []byte) (string, error) {
 	if known, ok := p.lookups[string(raw)]; ok {
-		return known.as, nil
+		return known.stored, nil
 	}
 	v, err := p.columns[p.column].Value(raw)
 	return replicator.FormatValue(v), err
@@ -362,8 +362,8 @@ func errVersion(name, what string) error { return fmt.Errorf("version column %s 
 
 // row returns the row of an image. Row.Err says what is wrong with the row.
 //
-// row allocates the Row. In the caller's memory, Go's nil check would read the page before it is written, which costs
-// two page faults instead of one.
+// row allocates the Row, and does not fill one that the caller allocated: Go's nil check of a pointer reads the memory
+// before it is written. In memory that is still untouched, that costs two page faults instead of one.
 func (p *plan) row(
 	cell replicator.Cell, img *image, order int64, at time.Time, kept func([]byte) []byte,
 ) *replicator.Row {

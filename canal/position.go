@@ -9,24 +9,24 @@ import (
 	"replicator/canal/gtid"
 )
 
-// token is what a Position's Token contains.
+// token is the decoded form of the text Position.Token: a place in the binlog, and what proves which binlog it is.
 type token struct {
 	Server string `json:"server,omitempty"` // server_uuid; on MariaDB, which has none, its id, host and port
 	placed
 	GTID  string `json:"gtid,omitempty"` // all transactions before this position; "" if the server has no GTIDs
 	Epoch int    `json:"epoch,omitempty"`
 
-	// Loose means that GTID may lack some of the transactions before the position, because the server could not list them
-	// exactly. That is enough to find the position on another server, which then repeats some transactions. On this
-	// server, reading the file completes the set.
+	// Loose means that field GTID may lack some of the transactions before the position, because the server could not list
+	// them exactly. It is enough to find the position on another server, which then repeats some transactions. On the same
+	// server, reading the binlog file up to the position completes GTID.
 	Loose bool `json:"loose,omitempty"`
 
-	// Forked means that two MariaDB servers numbered transactions of a domain independently. GTID has only a domain's last
-	// transaction, so a server that has this one may lack earlier ones.
+	// Forked means that two MariaDB servers numbered transactions of a domain independently. Field GTID has only the last
+	// transaction of each domain. So a server that has that transaction may lack earlier ones.
 	Forked bool `json:"forked,omitempty"`
 
 	// Anonymous means that the last transaction that was read has no GTID, or that MySQL gives new transactions none
-	// (gtid_mode = OFF or OFF_PERMISSIVE). So GTIDs don't show which servers have it.
+	// (gtid_mode = OFF or OFF_PERMISSIVE). So GTIDs don't show which servers have that transaction.
 	Anonymous bool `json:"anonymous,omitempty"`
 
 	// Skip means that transactions in GTID may follow the position, and that reading drops them. The position was found by
@@ -37,8 +37,8 @@ type token struct {
 	// between the position and that point. So a server that lacks these changes can't be the source.
 	Read *read `json:"read,omitempty"`
 
-	// Run identifies the run of replicator that made the position. Only in this run is Read complete: a later run must
-	// assume that the earlier one read more before it was killed.
+	// Run identifies the run (process) of replicator that made the position. For that run, field Read covers all that was
+	// read. A later run must assume that the earlier run read more before it was killed.
 	Run string `json:"run,omitempty"`
 
 	// Layouts has a digest of the columns of each table that was read, as they were at the position; "" if they were
@@ -58,12 +58,12 @@ type read struct {
 	// Orders of an older epoch.
 	Older string `json:"older,omitempty"`
 
-	// Unsure are transactions that an earlier run of replicator may have read: all that the server had executed when a
-	// later run opened that run's position.
+	// Unsure has the transactions that an earlier run of replicator may have read: all that the server had executed when
+	// the next run opened the position that the earlier run saved.
 	Unsure string `json:"unsure,omitempty"`
 }
 
-// withUnsure adds the transactions in unsure to r, unless before includes all of them.
+// withUnsure returns r with the transactions in `unsure` added, unless `before` includes all of them.
 func (r *read) withUnsure(unsure, before *gtid.Set) *read {
 	if !notAllIn(unsure, before) {
 		return r
@@ -76,7 +76,8 @@ func (r *read) withUnsure(unsure, before *gtid.Set) *read {
 	return &further
 }
 
-// readGTIDs returns all transactions of which any part was read. before are the transactions before the position.
+// readGTIDs returns all transactions of which any part was read: those before the position, which the caller passes in
+// `before`, and those read beyond it.
 func (t token) readGTIDs(before *gtid.Set) (*gtid.Set, error) {
 	if t.Read == nil {
 		return before, nil
@@ -173,7 +174,7 @@ func (s *Source) Includes(p, q replicator.Position) bool {
 	return err == nil && includes
 }
 
-// IsFence returns ErrFence if a text can't name a position: it is neither FILE:POS nor a GTID set.
+// IsFence returns nil if a text names a position: FILE:POS or a GTID set. Otherwise it returns ErrFence.
 func IsFence(text string) error {
 	if isFilePos(text) {
 		if _, _, err := parseFilePos(text); err != nil {

@@ -31,7 +31,7 @@ type Reader struct {
 	history  *history
 	stream   *stream
 	layouts  *layouts
-	loose    string // GTIDs of a start position that may lack some (token.Loose), until reading completes them; "": none
+	loose    string // an incomplete list of the GTIDs before the start position, until reading completes it; "": none
 	skipEnd  int64  // the binlog's end when the reader was opened; all transactions to skip are before this end
 
 	before atomic.Pointer[gtid.Set] // the transactions before start; nil until they are known
@@ -127,7 +127,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	s := &stream{
 		flavor: r.server.flavor, charsets: r.charsets, tables: r.tables, stats: &r.source.stats,
 		epoch: p.epoch, file: p.file, pos: p.pos, ended: p.event, born: p.born, wantBorn: p.born, said: p.said,
-		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(),
+		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, origins: newOriginCache(),
 		layouts: r.layouts, reread: r.reread, regroup: r.regroup, keep: r.source.layouts.keep,
 		xa: prepared{log: r.source.cfg.Logger.With(slog.String("source", r.source.cfg.Name))}, visible: r.xaVisible,
 		follows: r.follows, byFormat: r.byFormat,
@@ -236,7 +236,7 @@ func (r *Reader) Start() replicator.Position { return r.start }
 func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e, gtids := r.history.upTo(r.stream.xa.before(order))
+	e, gtids := r.history.upTo(r.stream.xa.safeStart(order))
 	t := token{Server: r.server.identity, placed: e.placed(), Epoch: r.place.epoch, Run: r.source.run}
 	t.Layouts = r.layouts.digests(e.order)
 	r.layouts.forget(e.order)
@@ -249,14 +249,14 @@ func (r *Reader) Position(order int64) replicator.Position {
 	t.Read, t.Anonymous = r.readBeyond(e, gtids)
 	t.Forked = r.place.forked || r.history.forked.Load()
 	p, err := t.position()
-	if err != nil { // can't fail: the token's parts were checked before
+	if err != nil { // can't happen: all parts of `t` were checked before
 		return r.start
 	}
 	return p
 }
 
 // readBeyond returns how far this reader or an earlier one has read beyond a position; nil if neither has read beyond
-// it. anonymous says whether the last transaction read has no GTID: see token.Anonymous.
+// it. `anonymous` says that the last transaction that was read has no GTID.
 func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
 	at, further, anonymous := r.history.read()
 	if notAllIn(r.place.beyond, before) {
@@ -281,11 +281,11 @@ func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
 	case further.Empty() && beyond.Older == "" && beyond.Unsure == "":
 		return nil, anonymous
 	}
-	beyond.placed = placed{} // the log position is not beyond e, so only the GTIDs say what was read
+	beyond.placed = placed{} // reading got no further than `e` in the log, so only the GTIDs say what was read
 	return &beyond, anonymous
 }
 
-// notAllIn reports whether set has transactions that before lacks, or may lack because it is nil.
+// notAllIn reports whether `set` has transactions that `before` lacks, or may lack because `before` is nil (unknown).
 func notAllIn(set, before *gtid.Set) bool {
 	return set != nil && (before == nil || !before.Includes(set))
 }
@@ -387,7 +387,7 @@ func (r *Reader) reread(ctx context.Context, table string) (err error) {
 		return err
 	}
 	now := shape.layout()
-	r.layouts.await(table, now, end.order(r.place.epoch))
+	r.layouts.addCurrent(table, now, end.order(r.place.epoch))
 	r.source.cfg.Logger.Info("a watched table was altered, and its columns were read again",
 		slog.String("source", r.source.cfg.Name), slog.String("table", table))
 	return r.source.layouts.keep(ctx, now)

@@ -13,19 +13,19 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// referring is a Lookup of another table: a join that reads rows of a watched table.
+// referring is a join (replicator.Lookup) of another table that reads rows of a watched table.
 type referring struct {
-	table  string // the table with the Lookup, whose rows are joined
+	table  string // the other table, whose rows get the joined rows
 	lookup string
-	on     []string // the watched table's columns that the Lookup compares
+	on     []string // the columns of the watched table that the join compares
 }
 
 // linkLookups records for each joined table the lookups that find its rows.
 func (t tables) linkLookups() {
 	for name := range t.byName {
-		own := t.one(name)
+		own := t.first(name)
 		for _, l := range own.Lookups {
-			joined := t.one(l.Table)
+			joined := t.first(l.Table)
 			if joined == nil {
 				continue // an earlier check reported that the joined table can't be read
 			}
@@ -47,7 +47,7 @@ func (t tables) linkLookups() {
 // views with that join.
 func (t tables) unjoinable() (refused []error) {
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
-		own := t.one(name)
+		own := t.first(name)
 		for _, l := range own.Lookups {
 			if err := t.sameSides(own, &l); err != nil {
 				refused = append(refused, own.ofJoiners(l.ID, err))
@@ -58,11 +58,11 @@ func (t tables) unjoinable() (refused []error) {
 }
 
 func (t tables) sameSides(own *watched, l *replicator.Lookup) error {
-	joined := t.one(l.Table)
+	joined := t.first(l.Table)
 	for _, on := range l.On {
 		from := own
 		if i := slices.IndexFunc(own.Lookups, func(o replicator.Lookup) bool { return o.ID == on.From }); i >= 0 {
-			from = t.one(own.Lookups[i].Table)
+			from = t.first(own.Lookups[i].Table)
 		}
 		if joined == nil || from == nil {
 			continue // an earlier check reported that one of the tables can't be read
@@ -162,7 +162,7 @@ func (r *reference) lacks(img *image) int {
 // with the join are then compared with the source.
 func (s *stream) unreferred(p *plan, r *reference, column int) error {
 	name := p.columns[column].Name
-	return s.unlogged(p.t.Name, p.t.ofReaders(name, fmt.Errorf("table %s: the binlog holds rows without column "+
+	return s.unlogged(p.t.Name, p.t.limitToViews(name, fmt.Errorf("table %s: the binlog holds rows without column "+
 		"%s, by which rows of %s are joined. Set binlog_row_image=FULL on the source and in its "+
 		"sessions: %w", p.t.Name, name, r.table,
 		replicator.ErrUnlogged)))
@@ -202,7 +202,7 @@ func (p *plan) assignReferences() error {
 	return nil
 }
 
-// Referring implements replicator.Reader.
+// Referring returns the cells of the rows that join the changed rows `refs`, a page at a time.
 func (r *Reader) Referring(ctx context.Context, refs []replicator.Reference, after string, limit int) (
 	cells []replicator.Cell, next string, err error,
 ) {
@@ -219,8 +219,8 @@ func (r *Reader) Referring(ctx context.Context, refs []replicator.Reference, aft
 		return nil, "", err
 	}
 	defer conn.Close()
-	// A row that was just joined with the changed row may have been read with the old values of the changed row. So it
-	// must be found here, and the fence makes it visible.
+	// A new row may have been joined with a changed row before its change was visible. The query must find that new row. So
+	// it waits, or locks rows, until it sees everything in the binlog (the fence).
 	f, err := r.present(ctx, conn)
 	if err != nil {
 		return nil, "", err
@@ -274,7 +274,7 @@ func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	level := l.On[0].From
 	at := own
 	if level != "" {
-		at = r.tables.one(byID[level].Table)
+		at = r.tables.first(byID[level].Table)
 	}
 	var alternatives []string
 	for i := range refs {
@@ -296,7 +296,7 @@ func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 		condition = fmt.Sprintf("(%s) IN (SELECT %s FROM %s.%s WHERE %s)", strings.Join(paths, ", "),
 			strings.Join(columns, ", "), sqlname.Quote(at.Database), sqlname.Quote(at.Table.Table), condition)
 		if level = up.On[0].From; level != "" {
-			at = r.tables.one(byID[level].Table)
+			at = r.tables.first(byID[level].Table)
 		}
 	}
 	return condition, args, nil

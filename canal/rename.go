@@ -13,9 +13,9 @@ const swapped = "was replaced by another table that was renamed to its name"
 // table has a watched name any more, its rows are gone.
 func (p *statementParser) rename() statement {
 	if !p.at(1).is("TABLE") && !p.at(1).is("TABLES") {
-		return statement{} // RENAME USER
+		return statement{} // RENAME USER changes no table
 	}
-	bears := map[string]string{} // name → the earlier name of the table that now has the name; "": no table has it
+	bears := map[string]string{} // by new name: the table's name before the statement; "": no table has the new name
 	var touched []string         // watched names, in the statement's order
 	then := func(name string) string {
 		if t, ok := bears[name]; ok {

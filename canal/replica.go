@@ -20,8 +20,8 @@ import (
 var errNoBinlog = replicator.Fatal(errors.New("the source writes no binlog. Start it with log_bin. The binlog " +
 	"will lack what was written until then: `replicator verify --repair " + remedy.Views + "` corrects the views"))
 
-// logs refuses a server whose binlog can't contain the changes of the watched tables.
-func (s *Source) logs(ctx context.Context, db querier, srv server) error {
+// mustLog returns an error if the server's binlog can't contain the changes of the watched tables.
+func (s *Source) mustLog(ctx context.Context, db querier, srv server) error {
 	if !srv.logBin {
 		s.silent.begins(srv.identity)
 		return errNoBinlog
@@ -130,7 +130,7 @@ type silence struct {
 	mu       sync.Mutex
 	identity string
 	now      bool
-	until    int64 // number of the current binlog file when the server was first seen to log again; 0: it never stopped
+	until    int64 // number of the binlog file in which the server was first seen to log after a silence; 0: no silence
 }
 
 func (q *silence) begins(identity string) {
@@ -139,10 +139,10 @@ func (q *silence) begins(identity string) {
 	q.identity, q.now = identity, true
 }
 
-// over records that the server logs its changes now; file is the number of its current binlog file. The result is the
-// number of the file that was current when logging was first seen to have resumed. It is 0 if the server was never seen
-// to change without logging.
-func (q *silence) over(identity string, file int64) int64 {
+// noteLogging records that the server logs its changes now; `file` is the number of its current binlog file. The result
+// is the number of the file that was current when logging was first seen to have resumed. It is 0 if the server was
+// never seen to change without logging.
+func (q *silence) noteLogging(identity string, file int64) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.identity != identity {

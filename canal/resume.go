@@ -18,8 +18,8 @@ type place struct {
 	pos   int64
 	event event // the event that ends at pos; unknown if nothing was read before it
 	epoch int
-	gtids *gtid.Set // if skip is set, all transactions applied so far; else all before this position; nil: unknown
-	said  *gtid.Set // a log that lacks these transactions before pos is a different log; nil: not checked
+	gtids *gtid.Set // all transactions before this position; with `skip`, all that were applied; nil: unknown
+	said  *gtid.Set // transactions that must precede `pos`, else it is a different log; nil: not checked
 	born  uint32
 	skip  bool // drop transactions that follow this position but are in gtids: they were applied already
 	moved bool // the log position, epoch or skipped transactions differ from those in the saved Position
@@ -27,9 +27,9 @@ type place struct {
 	forked    bool // two MariaDB servers numbered transactions independently: see token.Forked
 	anonymous bool // the last transaction that was read has no GTID: see token.Anonymous
 
-	// How far the log after this position was read before: see token.Read. If readAt is 0, only the GTID sets below are
-	// valid.
-	readAt int64 // the log position in field read, as a number with epoch 0
+	// How far readers have read the log after this position (token.Read). If `readAt` is 0, the log position is unknown, and
+	// only `beyond`, `older` and `unsure` say it.
+	readAt int64 // the log position in `read`, as a number with epoch 0
 	read   placed
 	beyond *gtid.Set
 	older  *gtid.Set // transactions read on another server and not yet on this one: see read.Older; nil: none
@@ -56,7 +56,7 @@ func newResolver(ctx context.Context, source *Source, db querier, s server) (*re
 }
 
 func (r *resolver) resolve(ctx context.Context, t token) (place, error) {
-	d, err := r.which(ctx, t)
+	d, err := r.judge(ctx, t)
 	if err == nil {
 		err = r.refusal(t, d)
 	}
@@ -130,7 +130,7 @@ func (r *resolver) named(ctx context.Context, p placed) (token, error) {
 // position's GTIDs.
 func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place, error) {
 	var failed error
-	// i is the index of the last file before which the server has only transactions that were applied already.
+	// All transactions in the files before files[i] were applied already. i is the last index for which that is true.
 	i := sort.Search(len(r.files), func(i int) bool {
 		before, err := r.server.gtidsOfFilesBefore(ctx, r.db, r.files[i].name)
 		if err != nil {
@@ -212,7 +212,7 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 		first.epoch, first.moved = epoch, true
 	}
 	if first.skip {
-		// Drop only transactions that every position includes.
+		// Reading must skip only transactions that all start positions include.
 		for _, p := range all {
 			if p.gtids == nil {
 				first.skip, first.gtids, first.moved = false, nil, true

@@ -36,7 +36,7 @@ func (a alteration) rewrites(before *layout, body string, f gtid.Flavor) (column
 		}
 	}
 	for _, c := range r.changes {
-		if c.old != "" && (c.generated || c.notNull && a.lax) { // computed anew, or NULL became 0 or ''
+		if c.old != "" && (c.generated || c.notNull && a.lax) { // the values are computed anew, or NULLs became 0 or ''
 			columns = append(columns, strings.ToLower(c.name))
 		}
 	}
@@ -71,9 +71,9 @@ func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 		return number(to, 1) == number(from, 1) && number(to, 0) >= number(from, 0)
 	case "bit bit", "char char", "char varchar", "varchar varchar", "varbinary varbinary", "binary varbinary":
 		return number(to, 0) >= number(from, 0)
-	case "enum enum": // rows keep their member's text, whatever its number
+	case "enum enum": // a row's value is shown as its text, whatever its number
 		return !slices.ContainsFunc(from.args, func(m string) bool { return !slices.Contains(to.args, m) })
-	case "set set": // rows show their members in the order of the definition, so new members must come last
+	case "set set": // a value lists its elements in the type's order, so new elements must come last
 		return startsWith(to.args, from.args)
 	}
 	if isInteger(from.name) && isInteger(to.name) {
@@ -104,7 +104,8 @@ func startsWith(list, beginning []string) bool {
 	return len(list) >= len(beginning) && slices.Equal(list[:len(beginning)], beginning)
 }
 
-// asBytes returns a text column in UTF-8 or ascii as a binary column, for which a change of the bytes counts.
+// asBytes returns a text column in UTF-8 or ascii as a binary column. A conversion of a binary column keeps its values
+// only if all bytes stay the same.
 func (c layoutColumn) asBytes() layoutColumn {
 	if c.Charset != "utf8mb4" && c.Charset != "utf8mb3" && c.Charset != "ascii" {
 		return c

@@ -72,7 +72,7 @@ func (t *watched) findExtras(r *roles, all []string, find func(role, name string
 		}
 		i, err := find(role, name)
 		if err != nil {
-			return t.ofReaders(name, err)
+			return t.limitToViews(name, err)
 		}
 		r.extras = append(r.extras, i)
 	}

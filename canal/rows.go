@@ -72,7 +72,7 @@ func (t tables) mentions(database, table string) (names []string) {
 	}
 	for _, p := range t.patterns {
 		if p.matches(database, table) {
-			return some(p.name(database, table))
+			return some(p.addNamed(database, table))
 		}
 	}
 	return nil

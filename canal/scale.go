@@ -2,25 +2,26 @@ package canal
 
 import "math/bits"
 
-// scale maps the rows of an event to addresses in the binlog file. In compressed data, num bytes of the file stand for
-// den bytes of data, so a row may have less than a byte; it then gets the next free address. The data is mapped to the
-// first half of the event's bytes, so that the second half is free for rows that lie too close together.
+// scale maps the rows of an event to addresses (byte offsets in the binlog file), which order the rows. In compressed
+// data, `num` bytes of the file stand for `den` bytes of data, so two rows may fall on one byte; the second gets the next
+// free address. The data is mapped to the first half of the event's bytes. The second half is room for such rows.
 type scale struct {
-	base     int64
+	base     int64 // the file offset at which the event, or the compressed data, begins
 	offset   int64 // where this event begins within the decompressed data
 	num, den int64
-	taken    *int64 // the highest address given to a row so far; nil if the data is not compressed
+	taken    *int64 // the highest address used for a row so far; nil: the event is not compressed
 }
 
-// compressed returns the scale for compressed data. bytes is its length in the file, where it begins at the address
-// base. data is its length after decompression.
+// compressed returns the scale for compressed data. In the file, the data begins at the byte offset `base` and has the
+// length `bytes`. Decompressed, it has the length `data`.
 func compressed(base, bytes, data int64) scale {
 	taken := base - 1
 	return scale{base: base, num: bytes, den: max(data, 1), taken: &taken}
 }
 
-// row returns the address of the row image at off. It must be called once for each row, in order, because each row gets
-// a higher address. own is false if no higher address is left, so that the row shares the last one.
+// row returns the address (a byte offset in the binlog file) of the row image at offset `off` of the event's data. It
+// must be called once for each row, in order, because each row gets a higher address. `own` is false if no higher
+// address is left; all further rows then get the event's last address.
 func (s scale) row(off int) (address int64, own bool) {
 	if s.taken == nil {
 		return s.base + s.offset + int64(off), true
@@ -34,7 +35,7 @@ func (s scale) row(off int) (address int64, own bool) {
 	return address, true
 }
 
-// share returns the address, relative to base, for the byte at offset off of this event's decompressed data.
+// share converts the offset `off` in the event's decompressed data to an offset in the compressed data in the file.
 func (s scale) share(off int64) int64 {
 	hi, lo := bits.Mul64(uint64(s.offset+off), uint64(s.num/2))
 	if hi >= uint64(s.den) { // the data is longer than declared, so it is damaged

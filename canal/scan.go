@@ -229,7 +229,7 @@ func (x *selection) page(after string, conditions []string, of []any, limit int)
 	}
 	var order []string
 	for _, i := range x.offset {
-		order = append(order, sqlname.Quote(x.columns[i].Name)) // like keyset, which compares the columns in this order
+		order = append(order, sqlname.Quote(x.columns[i].Name)) // as the condition above compares them
 	}
 	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
 }

@@ -46,7 +46,7 @@ type index struct {
 	columns []string
 	unique  bool
 	whole   bool // the index is on columns, not on expressions
-	ordered bool // entries are whole values in the values' order: no prefixes, no hashes
+	ordered bool // the index sorts whole values: it is not a hash index, and not on prefixes of the values
 }
 
 func (s *schema) column(name string) *declaredColumn {

@@ -20,7 +20,7 @@ import (
 type scout struct {
 	ctx    context.Context
 	stream *stream          // reads the statements; it delivers nothing
-	until  int64            // where to stop: the last log position at which one of the tables' current columns was read
+	until  int64            // where to stop: the end of the log when the last table's current columns were read
 	last   map[string]int64 // by table: where the last statement that changed the table's columns ends
 }
 

@@ -164,7 +164,8 @@ func (s server) status(ctx context.Context, db querier) (file fileName, pos int6
 // (token.Loose).
 func (s server) latest(ctx context.Context, db querier) (t token, err error) {
 	executed := gtid.New(s.flavor)
-	if s.flavor == gtid.MariaDB { // read before the log's end, so that the set has no later transactions
+	if s.flavor == gtid.MariaDB {
+		// Ask for the executed GTIDs before the log's end, so that they include no transaction after that end.
 		if executed, err = s.executed(ctx, db); err != nil {
 			return t, err
 		}

@@ -32,7 +32,7 @@ type underCommit func(ctx context.Context, db querier) (commits map[string]bool,
 // can't list the transactions that are being committed, or if a transaction takes too long.
 func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patience time.Duration) (bool, error) {
 	asked := [...]underCommit{ownedGTIDs, commitLocks}
-	var open [len(asked)]map[string]bool // by list: commits in the list's first answer that have not ended yet
+	var open [len(asked)]map[string]bool // for each of `asked`: transactions in its first list that are still in it
 	late := time.Now().Add(patience)
 	for delay := time.Millisecond; ; delay = min(2*delay, 10*time.Millisecond) {
 		told := false
@@ -52,8 +52,8 @@ func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patienc
 				return true, nil
 			}
 		}
-		// A replica's transactions are listed long before they are in the log. If the reader has read the log up to low, it
-		// is enough to wait for the transactions that it has read.
+		// On a replica, @@gtid_owned has a transaction long before the log does, so waiting may take long. If the reader has
+		// read the log up to `low`, it is enough to wait for the transactions that the reader has read.
 		if read, all := r.history.handedOut(); all != nil && read >= low {
 			return true, r.untilVisible(ctx, conn, all.String())
 		}
@@ -69,7 +69,8 @@ func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patienc
 // ownedGTID matches a transaction in @@gtid_owned, "UUID:NUMBER#THREAD:NUMBER#THREAD,…": number and thread.
 var ownedGTID = regexp.MustCompile(`[0-9]+#[0-9]+`)
 
-// ownedGTIDs implements underCommit with @@gtid_owned. It needs a server on which every new transaction has a GTID.
+// ownedGTIDs lists the transactions that are being committed, from @@gtid_owned. `known` is false unless every new
+// transaction has a GTID (gtid_mode = ON).
 func ownedGTIDs(ctx context.Context, db querier) (commits map[string]bool, known bool, err error) {
 	var mode, owned string
 	if err := db.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_mode, @@GLOBAL.gtid_owned").Scan(&mode, &owned); err != nil {
@@ -82,8 +83,9 @@ func ownedGTIDs(ctx context.Context, db querier) (commits map[string]bool, known
 	return commits, mode == "ON", nil
 }
 
-// commitLocks implements underCommit with the Performance Schema. known is true if the Performance Schema lists the
-// lock that this statement itself takes: then it records all metadata locks.
+// commitLocks lists the transactions that are being committed, from the locks in performance_schema.metadata_locks. The
+// query itself takes a metadata lock. If the result has that lock, the server records all metadata locks, and `known` is
+// true.
 func commitLocks(ctx context.Context, db querier) (commits map[string]bool, known bool, err error) {
 	rows, err := db.QueryContext(ctx, `SELECT object_type = 'COMMIT',
 			CONCAT_WS(' ', owner_thread_id, owner_event_id, object_instance_begin)

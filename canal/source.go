@@ -45,7 +45,7 @@ type Source struct {
 	run string // identifies this run of replicator: see token.Run
 }
 
-// access is shared by all Sources of one server.
+// access has the connections to one server and what was learned about it. All Sources of that server share it.
 type access struct {
 	mysql  *mysql.Config
 	db     *sql.DB
@@ -87,7 +87,8 @@ func (t *tally) event(bytes int) {
 	t.bytes += int64(bytes)
 }
 
-// full reports whether the tally should be added to the totals even within a transaction.
+// full reports whether so much was counted that it should be added to the source's statistics before the transaction
+// ends.
 func (t *tally) full() bool { return t.events >= tallied || t.rows >= tallied }
 
 func (s *readStats) tell(t *tally) {
@@ -310,7 +311,7 @@ func (s *Source) ask(ctx context.Context, known []replicator.Position,
 		if err != nil {
 			return p, err
 		}
-		d, err := r.which(ctx, k)
+		d, err := r.judge(ctx, k)
 		if err != nil {
 			return p, err
 		}
@@ -345,7 +346,7 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 		return nil, err
 	}
 	defer conn.Close()
-	if err := s.logs(ctx, conn, srv); err != nil {
+	if err := s.mustLog(ctx, conn, srv); err != nil {
 		return nil, err
 	}
 	res, err := newResolver(ctx, s, conn, srv)

@@ -38,7 +38,8 @@ func (c *declaredColumn) bytes() string {
 	return "CAST(CONVERT(" + c.reference() + " USING utf8mb4) AS BINARY)"
 }
 
-// MixesSpellings implements replicator.Reader.
+// MixesSpellings reports whether a cell of the table may have several rows, whose keys differ but are equal to the
+// server, such as "a" and "A".
 func (r *Reader) MixesSpellings(table string) bool {
 	return slices.ContainsFunc(r.tables.byName[table], func(w *watched) bool { return w.schema.Load().mixed })
 }
@@ -190,9 +191,9 @@ func (x *selection) byKey() string {
 	return " GROUP BY " + strings.Join(names, ", ")
 }
 
-// eachSpelling calls f for each key in the result of spellingsQuery, with the first of its spellings. one means that
-// the key has no other.
-func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, one bool)) error {
+// eachSpelling calls f for each key in the result of spellingsQuery, with the first of its spellings, and whether that is
+// its only spelling.
+func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, only bool)) error {
 	raw := make([]sql.RawBytes, 2*len(x.key))
 	into := make([]any, len(raw))
 	for i := range raw {

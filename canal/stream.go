@@ -28,7 +28,7 @@ type stream struct {
 	reread   func(ctx context.Context, table string) error // reads a table's current schema from the server
 	regroup  func(ctx context.Context, id string) error    // loads new tables that match a pattern
 	keep     func(context.Context, ...*layout) error       // stores layouts, so that positions can name them
-	sources  sources
+	origins  originCache
 	begun    func(context.Context) error // called at the beginning of a MySQL binlog file
 	onStart  func(before *gtid.Set)      // receives the transactions before the start, if reading had to find them
 
@@ -37,17 +37,17 @@ type stream struct {
 	born     uint32
 	wantBorn uint32 // when the file of the start position was begun; 0: unknown
 	pos      int64  // where the last event ended
-	ended    event  // the event that ended at pos
-	prior    event  // the event right before the event in ended
+	ended    event  // the last event, which ended at `pos`
+	prior    event  // the event before the last one
 	sum      uint32
 	checksum bool
 
-	// If until is not 0, the file is read from its beginning, and nothing is delivered up to until. That is needed
+	// If `until` is not 0, the file is read from its beginning, and nothing before `until` is delivered. That is needed
 	// because the server can't begin sending beyond 4 GiB in a file, and MySQL can't tell the GTIDs before a position
 	// inside a file.
 	until     int64
-	untilGTID *gtid.Set // collects the transactions before until, if these were unknown
-	said      *gtid.Set // a log that lacks these transactions before until is a different log; nil: not checked
+	untilGTID *gtid.Set // collects the transactions before `until`, if these were unknown
+	said      *gtid.Set // transactions that must precede `until`, else it is a different log; nil: not checked
 	skip      *gtid.Set // transactions that were already applied, on another server; nil: none
 	guards    []*mariaGuard
 
@@ -55,19 +55,19 @@ type stream struct {
 	// perhaps by an earlier run of replicator. Their old rows would count as newer than applied ones. So they are
 	// delivered as deletes of unknown versions, which makes the pipeline re-read the cells. nil: none.
 	again *gtid.Set
-	// Changes before this log position (as a number, with epoch 0) are handled like transactions in field again: sinks may
-	// already have them. They may have no GTIDs. 0: none.
+	// Sinks may also have the changes before this log position (a number, with epoch 0), which may have no GTIDs. So these
+	// changes, too, are delivered as deletes of unknown versions. 0: none.
 	againTo int64
 
-	torn map[beginning]bool // transactions that a crash cut off in their file; handled like those in field again
+	torn map[beginning]bool // transactions that a crash cut off in their file; delivered as deletes of unknown versions
 	shut bool               // an event ended the file; if the next file begins without such an event, the server died
 
-	left    *leaving                                   // how far the previous file was read; nil: already checked
-	follows func(ctx context.Context, l leaving) error // checks that the new file is of the same log
+	left    *leaving                                   // how far the previous file was read, until `follows` is called; then nil
+	follows func(ctx context.Context, l leaving) error // checks that a new file belongs to the same log as the previous one
 
 	// visible waits until queries see a committed XA transaction, and reports whether they do. nil: don't wait.
 	visible  func(ctx context.Context, xid string) (bool, error)
-	byFormat func(ctx context.Context, by statement, err error) error // adds binlog_format to an error; nil: unknown
+	byFormat func(ctx context.Context, by statement, err error) error // adds the binlog_format setting to an error; nil: adds nothing
 
 	// byPrimary finds the cells of rows by primary key; nil: there is no server to ask.
 	byPrimary func(ctx context.Context, t *watched, names []string, keys [][]any) ([]replicator.Cell, error)
@@ -78,7 +78,7 @@ type stream struct {
 	rowed []*watched // tables whose rows the current transaction delivered; valid only if tx.rows is set
 	xa    prepared
 
-	raw           int // size of the event being read; 0: the event's memory is reused
+	raw           int // size of the current event; 0: its memory will be overwritten, so rows copy what they keep
 	change        replicator.Change
 	before, after image
 	inflate       *zstd.Decoder
@@ -197,7 +197,7 @@ func (s *stream) advance(h binlog.Header) error {
 	if h.Flags&binlog.ArtificialFlag != 0 || binlog.IsHeartbeat(h.Kind) {
 		return nil
 	}
-	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT && s.pos > 4 { // also sent if reading starts inside a file
+	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT && s.pos > 4 { // the server repeats the file's first event
 		return nil
 	}
 	end := s.pos + int64(h.Size)

@@ -117,7 +117,7 @@ func (s *stream) readable(m *binlog.TableMap, l *layout) error {
 }
 
 // unfit handles rows that don't fit their table's layout. It reads the table's columns again, unless that was already
-// done. certain reports that the server confirmed the layout, so the rows stay unreadable.
+// done. If the server confirmed the known columns, `certain` is true, and the rows can't be decoded.
 func (s *stream) unfit(ctx context.Context, t *watched) (certain bool, err error) {
 	if s.layouts == nil {
 		return true, nil
@@ -130,7 +130,7 @@ func (s *stream) unfit(ctx context.Context, t *watched) (certain bool, err error
 }
 
 // lacks handles rows that lack a needed column. If the table has all needed columns at a later position, its rows are
-// skipped up to there. Otherwise certain is true, and the rows stay unreadable.
+// skipped up to there. Otherwise `certain` is true, and the rows can't be decoded.
 func (s *stream) lacks(ctx context.Context, t *watched) (certain bool, err error) {
 	if s.layouts.awaited(t.id) {
 		return false, nil
@@ -159,7 +159,8 @@ func (s *stream) passOverFrom(ctx context.Context, p *plan, why error) error {
 	return s.passOver(p)
 }
 
-// passOver skips rows that their plan can't decode, and reports the table as changed without a log.
+// passOver skips rows that their plan can't decode. It reports that the table has changes that can't be read from the
+// binlog (ErrUnlogged).
 func (s *stream) passOver(p *plan) error {
 	if s.layouts == nil || !s.tx.xa && !s.layouts.passOver(p.t.id) {
 		return nil

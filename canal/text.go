@@ -16,8 +16,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// selected is a column of a SELECT, whose values the server sends as text. Its method value returns the same Go value
-// as binlog.Column.Value does for the value in the binlog: see kind.
+// selected is a column of a SELECT, whose values the server sends as text. The method `value` converts such a text to the
+// Go value that binlog.Column.Value returns for the same value in the binlog.
 type selected struct {
 	declaredColumn
 	kind binlog.Kind
@@ -276,7 +276,7 @@ func (x *selection) row(ctx context.Context, values [][]byte, order int64, now t
 			return nil, x.unusable(err)
 		}
 		as := replicator.FormatValue(v)
-		if r.Cell.Column, err = x.t.names.of(ctx, as); err != nil {
+		if r.Cell.Column, err = x.t.names.cellName(ctx, as); err != nil {
 			return nil, err
 		}
 		if as != r.Cell.Column {

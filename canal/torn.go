@@ -59,7 +59,7 @@ func (t *torn) all() map[beginning]bool {
 }
 
 // abandon drops the current transaction, because its file ended before the transaction did. It fails if rows of the
-// transaction were delivered as they are, and not as deletes of unknown versions (stream.again).
+// transaction were delivered, because sinks then show changes that the server may have lost.
 func (s *stream) abandon() error {
 	tx := s.tx
 	s.tx = transaction{}

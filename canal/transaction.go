@@ -24,7 +24,7 @@ type transaction struct {
 	sought     []sought // rows to look up by primary key at the transaction's end
 	xid        string   // the prepared XA transaction that this transaction commits
 	skip       bool     // the transaction was applied already, on another server
-	again      bool     // the rows are delivered as deletes of unknown versions: see stream.again
+	again      bool     // sinks may have the rows, so the pipeline must re-read their cells: see stream.again
 	anonymous  bool     // the transaction has no GTID: see token.Anonymous
 	explicit   bool     // BEGIN or XA START began the transaction
 	rows       bool     // the transaction changed watched rows
@@ -52,15 +52,16 @@ type source struct {
 	id  int32
 }
 
-// sources caches the origins by their binary form, so that finding one allocates no strings.
-type sources struct {
+// originCache maps the binary form of the origins of transactions (a server's UUID with a tag, or domain and server) to
+// their text form, so that an event allocates no strings.
+type originCache struct {
 	mysql map[[16]byte]source
 	maria map[[2]uint32]source
 	tags  map[string]source
 }
 
-func newSources() sources {
-	return sources{mysql: map[[16]byte]source{}, maria: map[[2]uint32]source{}, tags: map[string]source{}}
+func newOriginCache() originCache {
+	return originCache{mysql: map[[16]byte]source{}, maria: map[[2]uint32]source{}, tags: map[string]source{}}
 }
 
 func (s *stream) mysqlGTID(ctx context.Context, h binlog.Header, body []byte) error {
@@ -78,10 +79,10 @@ func (s *stream) mysqlGTID(ctx context.Context, h binlog.Header, body []byte) er
 		}
 	}
 	if h.Kind == replication.GTID_EVENT {
-		from, ok := s.sources.mysql[[16]byte(id)]
+		from, ok := s.origins.mysql[[16]byte(id)]
 		if !ok {
 			from = s.newSource(sid{name: uuid.Text(id)})
-			s.sources.mysql[[16]byte(id)] = from
+			s.origins.mysql[[16]byte(id)] = from
 		}
 		tx.sid, tx.run = from.sid, gtidRun{from.id, gno, gno}
 	} else {
@@ -108,10 +109,10 @@ func (s *stream) taggedGTID(ctx context.Context, h binlog.Header, body []byte) (
 	if tag := e.Tag.String(); tag != "" {
 		name += ":" + tag
 	}
-	from, ok := s.sources.tags[name]
+	from, ok := s.origins.tags[name]
 	if !ok {
 		from = s.newSource(sid{name: name})
-		s.sources.tags[name] = from
+		s.origins.tags[name] = from
 	}
 	tx := transaction{sid: from.sid, run: gtidRun{from.id, e.GNO, e.GNO}}
 	if e.ImmediateCommitTimestamp != 0 {
@@ -126,10 +127,10 @@ func (s *stream) mariaGTID(ctx context.Context, h binlog.Header, body []byte) er
 	if err := c.Err("GTID"); err != nil {
 		return s.broken(err)
 	}
-	from, ok := s.sources.maria[[2]uint32{domain, h.Server}]
+	from, ok := s.origins.maria[[2]uint32{domain, h.Server}]
 	if !ok {
 		from = s.newSource(sid{strconv.FormatUint(uint64(domain), 10), strconv.FormatUint(uint64(h.Server), 10)})
-		s.sources.maria[[2]uint32{domain, h.Server}] = from
+		s.origins.maria[[2]uint32{domain, h.Server}] = from
 	}
 	for _, g := range s.guards {
 		if err := g.see(from.sid, seq); err != nil {
@@ -207,25 +208,25 @@ func (s *stream) gtidList(h binlog.Header, body []byte) error {
 	return nil
 }
 
-// queryHeader reads what precedes a statement's text: its database, and its status variables. more is the number of
-// bytes before the variables in a LOAD DATA event.
-func queryHeader(body []byte, more int) (c binlog.Cursor, database, vars []byte) {
+// queryHeader reads what precedes a statement's text: its database, and its status variables. `extra` is the
+// number of bytes that a LOAD DATA event has before the variables; 0 for other events.
+func queryHeader(body []byte, extra int) (c binlog.Cursor, database, vars []byte) {
 	c = binlog.Cursor{B: body}
 	c.Take(8)
 	nameLen := int(c.Uint8())
 	c.Take(2)
 	varsLen := int(c.Uint(2))
-	c.Take(more)
+	c.Take(extra)
 	vars = c.Take(varsLen)
 	database = c.Take(nameLen)
 	c.Take(1)
 	return c, database, vars
 }
 
-// query handles a statement logged as text. more is 0, except for the event of a LOAD DATA, which has more bytes before
-// the variables.
-func (s *stream) query(ctx context.Context, h binlog.Header, body []byte, more int) (ended bool, err error) {
-	c, database, vars := queryHeader(body, more)
+// query handles a statement logged as text. `extra` is the number of bytes that a LOAD DATA event has before the status
+// variables; 0 for other events.
+func (s *stream) query(ctx context.Context, h binlog.Header, body []byte, extra int) (ended bool, err error) {
+	c, database, vars := queryHeader(body, extra)
 	text := c.Rest()
 	if err := c.Err("statement"); err != nil {
 		return false, err
@@ -390,10 +391,10 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 //     replica made from a backup (gtid_slave_pos). The transactions in between are lost, as after a purge.
 //   - Neither: this may be an unrelated server. Views must not be filled from it unless the operator asks for it.
 type mariaGuard struct {
-	want   map[string]gtid.Run // by domain: the transaction that was read last (Last), until the log has shown it
+	want   map[string]gtid.Run // by domain: the last transaction that was read (in Last); removed when the log has it
 	from   map[string]string   // by domain: the server that wrote the transaction that was read last
-	parted map[string]bool     // domains in which the log has an earlier transaction of the server in from
-	what   error               // the error that every mismatch gives; nil: it depends on the mismatch
+	parted map[string]bool     // domains in which the log has an earlier transaction of the same server
+	what   error               // the error for any domain without that transaction; nil: the error depends on the case
 }
 
 func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {

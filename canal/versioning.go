@@ -18,8 +18,8 @@ import (
 // information_schema.columns lacks them.
 
 const (
-	rowStartExpression = "ROW START" // the generation_expression of the columns of validity
-	rowEndExpression   = "ROW END"
+	rowStartExpression = "ROW START" // the generation_expression of the column with the start of a row version's validity
+	rowEndExpression   = "ROW END"   // and of the column with its end
 	impliedRowStart    = "row_start"
 	impliedRowEnd      = "row_end"
 )
@@ -41,7 +41,7 @@ func (s *schema) readOption(scan func(...any) error) error {
 	if err == nil && s.rowEnd == "" && kind == "SYSTEM VERSIONED" {
 		for _, name := range []string{impliedRowStart, impliedRowEnd} {
 			c := declaredColumn{dataType: "timestamp", fullType: "timestamp(6) /* mariadb-5.3 */"}
-			c.Name, c.Digits, c.Hires = name, 6, true // undeclared columns always have this format
+			c.Name, c.Digits, c.Hires = name, 6, true // the server stores implied columns in the 5.3 format, whatever its settings
 			s.columns = append(s.columns, c)
 		}
 		s.rowEnd = impliedRowEnd

@@ -26,7 +26,7 @@ import (
 // versionWalk selects a cell's columns, its version and the primary key, along an index that has all of them.
 type versionWalk struct {
 	*selection
-	primary []int // the primary key's columns, as indexes in columns
+	primary []int // the indexes of the primary key's columns in `columns`
 }
 
 // versions returns the walk along the index that holds a cell's versions side by side; nil if there is none. It is also
@@ -50,8 +50,8 @@ func (x *selection) versions() *versionWalk {
 	return nil
 }
 
-// walk returns a walk along the named index, in the order of the given columns. It returns nil if one of these columns
-// is an ENUM or a SET, because the server sorts these by number but compares them as text.
+// walk returns a walk that reads the named index in the order of the given columns. It returns nil if one of these
+// columns is an ENUM or a SET, because the server sorts such columns by number but compares them as text.
 func (x *selection) walk(index string, columns []string) *versionWalk {
 	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, roles: noRoles(),
 		hint: " FORCE INDEX (" + sqlname.Quote(index) + ")"}}
@@ -90,7 +90,7 @@ func (x *selection) walk(index string, columns []string) *versionWalk {
 type version struct {
 	values [][]byte
 	number int64
-	place  int // how many entries of the index the walk has read, including this one
+	place  int // the number of the entry, counted from the first entry that the walk read
 }
 
 func (v *version) set(values [][]byte, number int64, place int) {
@@ -141,7 +141,7 @@ func (w *versionWalk) newest(ctx context.Context, db querier, query string, args
 				}
 			}
 		}
-		// If the version is invalid, number is what the row is ordered by, as in the binlog's reader.
+		// An invalid version also has a `number`. It orders the row in the same way as for a row from the binlog.
 		number, _ := w.columns[w.version].version(values[w.version])
 		last.set(values, number, last.place+1)
 		if best.values == nil || number >= best.number {

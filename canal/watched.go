@@ -63,8 +63,8 @@ func (t *watched) readers(column string) (views []string) {
 	return slices.Compact(views)
 }
 
-// ofReaders marks an error about a column so that it concerns only the views that need the column.
-func (t *watched) ofReaders(column string, err error) error {
+// limitToViews marks an error about a column so that it concerns only the views that need the column.
+func (t *watched) limitToViews(column string, err error) error {
 	if views := t.readers(column); len(views) > 0 {
 		return replicator.OfView(err, views...)
 	}

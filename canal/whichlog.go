@@ -55,18 +55,18 @@ const (
 type ruling struct {
 	kinship
 	why   string
-	gtids *gtid.Set // the position's GTIDs; nil if it has none, or if field said has them
-	said  *gtid.Set // a log that lacks these transactions before the position is a different log; nil: not checked
-	born  uint32    // when the position's file was begun; known only if kinship is theSame
+	gtids *gtid.Set // the position's GTIDs; nil if it has none, or if `said` has them
+	said  *gtid.Set // transactions that must precede the position, else it is a different log; nil: not checked
+	born  uint32    // when the position's file was begun; known only if the server has the position's log
 
 	// The transactions that a MariaDB server has executed; nil unless the server certainly has the position's log. GTID
 	// domains that are not in this set were deleted at the server, so they are ignored.
 	executed *gtid.Set
 }
 
-// which decides whether this server has the log that a position was read from. An error means that the server could not
+// judge decides whether this server has the log that a position was read from. An error means that the server could not
 // be asked.
-func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
+func (r *resolver) judge(ctx context.Context, t token) (ruling, error) {
 	if t.Server != "" && t.Server != r.server.identity {
 		return r.elsewhere(ctx, t)
 	}
@@ -86,7 +86,7 @@ func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 	if err != nil {
 		return d, err
 	}
-	if at.number < r.source.silent.over(r.server.identity, r.files[len(r.files)-1].number) {
+	if at.number < r.source.silent.noteLogging(r.server.identity, r.files[len(r.files)-1].number) {
 		return ruling{kinship: unlogged, why: "since then the source was seen running without logging its changes " +
 			"(log_bin, or log_replica_updates, was OFF)"}, nil
 	}
@@ -130,9 +130,9 @@ func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 	return ruling{kinship: theSame, born: w.Born}, nil
 }
 
-// agree compares a position's GTIDs with those of the same server, after its file and event were compared. A domain
-// that FLUSH BINARY LOGS DELETE_DOMAIN_ID has deleted on MariaDB does not count, if the file still has the event that
-// ends at the position.
+// agree checks that the server that made a position still has all of the position's GTIDs. The caller has compared the
+// position's file and event. If the file still has the event that ends at the position, agree ignores domains that
+// MariaDB's FLUSH BINARY LOGS DELETE_DOMAIN_ID has deleted.
 func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	executed, err := r.server.executed(ctx, r.db)
 	if err != nil {
@@ -161,8 +161,8 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	if t.Skip {
 		return nil
 	}
-	// MariaDB knows the GTIDs at most positions of its binlog. At the other positions, it is proof enough that the file
-	// still has the event that ends there.
+	// MariaDB knows the GTIDs at most positions of its binlog, but not at all. At the others, the event that ends at the
+	// position proves that the log is the same, if the file still has it.
 	at, known, err := r.server.remembered(ctx, r.db, t.File, t.Pos)
 	switch {
 	case err != nil:
@@ -228,12 +228,12 @@ func (r *Reader) stillSame(ctx context.Context) error {
 // leaving records how far a binlog file was read before the next file began.
 type leaving struct {
 	placed
-	shut bool // an event ended the file; if none did, the server died, or the file was deleted
+	shut bool // the file ended with an event that closes it; else the server died, or the file was deleted
 }
 
-// follows checks that a new file belongs to the log being read. After a RESET, both servers send the file after the one
-// that was deleted, and skip a new file of the deleted one's name. If the old file was purged, it can't be compared;
-// then it is enough that an event ended it (leaving.shut).
+// follows checks that a new file belongs to the log being read. RESET MASTER begins a new log, but the server goes on
+// sending, from the file whose number follows that of the old file. If the old file was purged, it can't be compared;
+// then it is enough that the old file ended with an event that closes it.
 func (r *Reader) follows(ctx context.Context, l leaving) error {
 	ctx, cancel := context.WithTimeout(ctx, min(3*dialTimeout, r.source.cfg.ReadTimeout))
 	defer cancel()
@@ -295,7 +295,8 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	return ruling{kinship: heir, gtids: gtids}, nil
 }
 
-// refusal returns an error if, by the ruling, no reader can continue at the position; otherwise nil.
+// refusal returns an error if the server does not have the log of the position, so that no reader can continue there;
+// otherwise nil.
 func (r *resolver) refusal(t token, d ruling) error {
 	switch d.kinship {
 	case theSame, heir:

@@ -138,7 +138,7 @@ func (w *world) which(p replicator.Position) ruling {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	d, err := r.which(testContext(w.t), tok)
+	d, err := r.judge(testContext(w.t), tok)
 	if err != nil {
 		w.t.Fatal(err)
 	}

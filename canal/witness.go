@@ -26,8 +26,8 @@ type placed struct {
 	Event event `json:"event,omitzero"`
 }
 
-// asked returns the position at which the event begins that ends at Pos. If that event is unknown, or begins beyond 4
-// GiB, where a dump can't start, asked returns the file's beginning (4).
+// asked returns where the event that ends at Pos begins. If that event is unknown, or begins beyond 4 GiB, where the
+// server can't start to send, asked returns the file's beginning (4).
 func (p placed) asked() int64 {
 	from := p.Pos - int64(p.Event.Size)
 	if p.Event.unknown() || from <= 4 || from >= 1<<32 {
@@ -84,8 +84,9 @@ func isCut(err error) bool {
 	return errors.Is(err, gomysql.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// witness handles a short dump: it keeps when the file was begun, and the event after that. If first is set, the file's
-// first event is enough.
+// witness reads the first events that the server sends from a binlog file. It keeps when the file was begun (the time of
+// the file's first event), and the event at the requested position. If `first` is set, only the file's first event is
+// needed.
 type witness struct {
 	placed
 	first    bool
@@ -107,7 +108,7 @@ func (w *witness) handle(raw []byte) error {
 		h.LogPos == 0), binlog.IsHeartbeat(h.Kind):
 		return nil
 	case h.Kind == replication.MARIADB_START_ENCRYPTION_EVENT && h.LogPos != uint32(w.Pos):
-		return nil // MariaDB sends this event first, wherever the dump begins
+		return nil // MariaDB repeats the event if reading starts inside the file
 	default:
 		w.Event, w.done = eventOf(h, raw, w.checksum), true
 	}

@@ -43,7 +43,7 @@ type held struct {
 	size       int64
 
 	from  int64     // the log position (as a number) at which the transaction begins
-	at    string    // field from as FILE:POS, for messages
+	at    string    // the position at which the transaction begins as FILE:POS, for messages
 	since time.Time // when the transaction's XA PREPARE was read
 	told  bool      // a warning was logged, because the transaction has not ended for a long time
 }
@@ -51,7 +51,7 @@ type held struct {
 const (
 	maxHeld      = 4 << 20          // bytes for the cells of all prepared transactions
 	heldOverhead = 120              // approximate memory of a cell besides its own bytes
-	positionHold = 10 * time.Second // how long reported positions stay before a prepared transaction
+	positionHold = 10 * time.Second // how long Reader.Position returns no position after the beginning of a prepared transaction
 )
 
 // prepare records the current transaction, which ends with the given XA_PREPARE event. A transaction committed in one
@@ -151,7 +151,8 @@ func (s *stream) makeRoom(h *held, bytes int, table string) bool {
 	return true
 }
 
-// forget replaces the held cells and references by the names of their tables, and adds the given tables.
+// forget drops the cells and references that the transaction changed, and keeps only the names of their tables. It also
+// adds the given tables.
 func (h *held) forget(why string, tables ...string) {
 	for cell := range h.cells {
 		tables = append(tables, cell.Table)
@@ -235,17 +236,17 @@ func (p *prepared) drop(h *held) {
 	p.size -= h.size
 }
 
-// before returns the latest log position that is at most to and not after the beginning of any open XA transaction
-// whose XA PREPARE was read within the last positionHold. A reader that begins there misses no change of these
-// transactions. For each older open transaction, before logs one warning.
-func (p *prepared) before(to int64) int64 {
+// safeStart returns the log position `limit`, or the beginning of the earliest open XA transaction that begins before
+// `limit` and was prepared within the last 10 seconds (positionHold). A reader that begins there misses no change of
+// these transactions. For each open transaction that was prepared earlier, safeStart logs one warning.
+func (p *prepared) safeStart(limit int64) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range p.names {
 		switch {
-		case h == nil || h.from > to:
+		case h == nil || h.from > limit:
 		case time.Since(h.since) < positionHold:
-			to = h.from
+			limit = h.from
 		case !h.told:
 			h.told = true
 			p.log.Warn("an XA transaction that changes watched tables was prepared and has not ended. If it is "+
@@ -253,7 +254,7 @@ func (p *prepared) before(to int64) int64 {
 				slog.String("position", h.at))
 		}
 	}
-	return to
+	return limit
 }
 
 // xaVisible waits until queries see an XA transaction whose XA COMMIT is in the binlog. MariaDB may show the log

@@ -117,7 +117,7 @@ func longRank(code []byte) (rank int, ok bool) {
 	return rank, true
 }
 
-// The possible values of one hexadecimal digit of a code.
+// The possible values of one hexadecimal digit of a character's code in a multi-byte character set.
 const (
 	anyDigit  = "0123456789ABCDEF"
 	highDigit = "89ABCDEF" // the possible first digits of a byte above 0x7F
