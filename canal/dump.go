@@ -151,7 +151,7 @@ func registration(id uint32, user string) []byte {
 	host, _ := os.Hostname() // only for display
 	b := append(make([]byte, packetHead), gomysql.COM_REGISTER_SLAVE)
 	b = binary.LittleEndian.AppendUint32(b, id)
-	for _, text := range []string{host, user, ""} { // no password is needed
+	for _, text := range []string{host, user, ""} { // "": the password, which is only for display, too
 		text = text[:min(len(text), 255)]
 		b = append(append(b, byte(len(text))), text...)
 	}

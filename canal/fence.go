@@ -53,7 +53,7 @@ const settleTime = time.Minute
 
 // fence returns a fence for a scan. On MySQL with GTIDs, fence waits until queries see all transactions that the reader
 // has read from the binlog, and the lower bound `low` is the end of the last one. On MariaDB, everything up to `low` is
-// visible, and `low` is not before the reader's start. Without GTIDs, fence calls `present`.
+// visible, and `low` is not before the reader's start. In all other cases, fence calls the method `present`.
 func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	if r.server.flavor == gtid.MariaDB {
 		f = &fence{}

@@ -32,8 +32,8 @@ type history struct {
 
 	highest   *gtid.Set   // MariaDB: the highest number in each domain, and the server that wrote it; see peak
 	peak      gtidRun     // MariaDB: the last transaction, if it has a higher number than highest; empty: none
-	forked    atomic.Bool // two MariaDB servers numbered transactions independently: see token.Forked
-	anonymous bool        // the last transaction of which anything was read has no GTID: see token.Anonymous
+	forked    atomic.Bool // two MariaDB servers numbered transactions independently
+	anonymous bool        // the last transaction of which anything was read has no GTID
 }
 
 // sid identifies the origin of transactions: "uuid[:tag]", or MariaDB's domain and server.

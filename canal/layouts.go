@@ -29,11 +29,11 @@ type layouts struct {
 type track struct {
 	along []layoutFrom // the layouts up to the last position read, in log order; the first applies from the log's start
 
-	// The table's columns (layouts) that apply from log positions not yet read, in the order of the log. The last layout
-	// was read from information_schema, so all are certain; layouts derived from ALTER statements are not.
+	// The layouts (columns of the table) that certainly apply from log positions not yet read, in the order of the log. The
+	// last one was read from information_schema.
 	ahead []layoutFrom
 
-	// A layout is certain from the log position at which the server listed the columns.
+	// A layout is certain if the server listed the columns, and not if it was derived from an ALTER statement.
 	derived bool // rows were decoded since the layout was last certain; if it was wrong, the table is reported
 	told    bool // the table was reported because its rows are skipped; once is enough until the layout is certain again
 

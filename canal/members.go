@@ -192,8 +192,8 @@ func (c *declaredColumn) reference() string {
 	return sqlname.Quote(c.Name)
 }
 
-// memberPlace is where a scan continues: in table `x`, at the offset `after`. If a pattern is scanned, `x` is one of its
-// tables. A pattern's tables are read in the order of their IDs.
+// memberPlace is where a scan continues: in table `x`, at the offset `after`. A scan of a pattern reads the pattern's
+// tables in the order of their IDs, and `x` is one of them.
 type memberPlace struct {
 	x       *selection
 	after   string

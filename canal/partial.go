@@ -132,9 +132,8 @@ func (p *plan) whole(img *image) bool {
 	return true
 }
 
-// untold returns the name of a column that names a row's cell (a key column or the column role) and that is missing from
-// the row's first image; "" if none is. The second image of an UPDATE may lack such columns, because it gets them from
-// the first.
+// untold returns the name of a key column, or of the column with the column role, that a row's first image lacks; "" if
+// it lacks none. The second image of an UPDATE may lack such columns, because it gets them from the first.
 func (p *plan) untold(part *imagePart) string {
 	if part == nil {
 		return ""

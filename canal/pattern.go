@@ -34,7 +34,7 @@ type pattern struct {
 
 	// These fields handle members that are not in the start position's list of members. Only the stream uses them.
 	unsettled bool
-	named     map[string][2]string // by table ID: database and name of matching tables that statements mention and that are not members
+	named     map[string][2]string // by table ID: matching tables that statements mention but that are not members
 	pending   map[string]bool      // by table ID: members whose rows are skipped, because earlier rows were missed
 	gone      bool                 // the start position lists a table that no longer exists
 	end       int64                // where the log ended when the reader was opened
@@ -65,8 +65,8 @@ func (s *schema) constant(name string) int {
 	return slices.IndexFunc(s.constants, func(c constant) bool { return strings.EqualFold(c.Name, name) })
 }
 
-// constantPlace converts the index of a constant ($database, $table) to the number that `roles` has for it, and back. Row
-// images lack these columns, so the number is not an index but below -1.
+// constantPlace converts the index of a constant ($database, $table) to the number that `roles` has for it, and back.
+// Row images lack these columns, so the number is not an index but below -1.
 func constantPlace(i int) int { return -2 - i }
 
 func (s *schema) names() []string {

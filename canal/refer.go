@@ -219,8 +219,8 @@ func (r *Reader) Referring(ctx context.Context, refs []replicator.Reference, aft
 		return nil, "", err
 	}
 	defer conn.Close()
-	// A new row may have been joined with a changed row before its change was visible. The query must find that new row. So
-	// it waits, or locks rows, until it sees everything in the binlog (the fence).
+	// A new row may have been joined with the old values of a changed row. So the query must find that new row. The fence
+	// makes all rows visible that the binlog has.
 	f, err := r.present(ctx, conn)
 	if err != nil {
 		return nil, "", err

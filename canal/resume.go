@@ -24,11 +24,11 @@ type place struct {
 	skip  bool // drop transactions that follow this position but are in gtids: they were applied already
 	moved bool // the log position, epoch or skipped transactions differ from those in the saved Position
 
-	forked    bool // two MariaDB servers numbered transactions independently: see token.Forked
-	anonymous bool // the last transaction that was read has no GTID: see token.Anonymous
+	forked    bool // two MariaDB servers numbered transactions independently
+	anonymous bool // the last transaction that was read has no GTID
 
-	// How far readers have read the log after this position (token.Read). If `readAt` is 0, the log position is unknown, and
-	// only `beyond`, `older` and `unsure` say it.
+	// How far readers have read the log after this position (token.Read). If `readAt` is 0, the log position is unknown,
+	// and only `beyond`, `older` and `unsure` say it.
 	readAt int64 // the log position in `read`, as a number with epoch 0
 	read   placed
 	beyond *gtid.Set

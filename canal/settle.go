@@ -84,8 +84,8 @@ func ownedGTIDs(ctx context.Context, db querier) (commits map[string]bool, known
 }
 
 // commitLocks lists the transactions that are being committed, from the locks in performance_schema.metadata_locks. The
-// query itself takes a metadata lock. If the result has that lock, the server records all metadata locks, and `known` is
-// true.
+// query itself takes a metadata lock. If the result has that lock, the server records all metadata locks, and `known`
+// is true.
 func commitLocks(ctx context.Context, db querier) (commits map[string]bool, known bool, err error) {
 	rows, err := db.QueryContext(ctx, `SELECT object_type = 'COMMIT',
 			CONCAT_WS(' ', owner_thread_id, owner_event_id, object_instance_begin)

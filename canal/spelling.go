@@ -119,8 +119,8 @@ func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys
 		if err != nil {
 			return x.t.classify(err)
 		}
-		return x.eachSpelling(rows, func(key replicator.Key, one bool) {
-			if one {
+		return x.eachSpelling(rows, func(key replicator.Key, only bool) {
+			if only {
 				alone[key] = true
 			}
 		})
@@ -191,8 +191,8 @@ func (x *selection) byKey() string {
 	return " GROUP BY " + strings.Join(names, ", ")
 }
 
-// eachSpelling calls f for each key in the result of spellingsQuery, with the first of its spellings, and whether that is
-// its only spelling.
+// eachSpelling calls f for each key in the result of spellingsQuery. It passes the first spelling of the key, and whether
+// the key has no other.
 func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, only bool)) error {
 	raw := make([]sql.RawBytes, 2*len(x.key))
 	into := make([]any, len(raw))
@@ -204,13 +204,13 @@ func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, on
 		if err := rows.Scan(into...); err != nil {
 			return err
 		}
-		one := true
+		only := true
 		for n, i := range x.key {
 			first, last := raw[2*n], raw[2*n+1]
 			if first == nil { // NULL: not a key
 				return nil
 			}
-			one = one && string(first) == string(last)
+			only = only && string(first) == string(last)
 			var err error
 			if values[n], err = x.columns[i].value(first); err != nil {
 				return x.unusable(err)
@@ -220,7 +220,7 @@ func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, on
 		if err != nil {
 			return x.unusable(err)
 		}
-		f(key, one)
+		f(key, only)
 		return nil
 	})
 }

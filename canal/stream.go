@@ -62,12 +62,13 @@ type stream struct {
 	torn map[beginning]bool // transactions that a crash cut off in their file; delivered as deletes of unknown versions
 	shut bool               // an event ended the file; if the next file begins without such an event, the server died
 
-	left    *leaving                                   // how far the previous file was read, until `follows` is called; then nil
-	follows func(ctx context.Context, l leaving) error // checks that a new file belongs to the same log as the previous one
+	left    *leaving                                   // how far the previous file was read; nil after `follows` is called
+	follows func(ctx context.Context, l leaving) error // checks that a new file continues the previous one
 
 	// visible waits until queries see a committed XA transaction, and reports whether they do. nil: don't wait.
-	visible  func(ctx context.Context, xid string) (bool, error)
-	byFormat func(ctx context.Context, by statement, err error) error // adds the binlog_format setting to an error; nil: adds nothing
+	visible func(ctx context.Context, xid string) (bool, error)
+	// byFormat adds the server's binlog_format to an error, if that setting is its cause. nil: it adds nothing.
+	byFormat func(ctx context.Context, by statement, err error) error
 
 	// byPrimary finds the cells of rows by primary key; nil: there is no server to ask.
 	byPrimary func(ctx context.Context, t *watched, names []string, keys [][]any) ([]replicator.Cell, error)

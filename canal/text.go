@@ -16,8 +16,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// selected is a column of a SELECT, whose values the server sends as text. The method `value` converts such a text to the
-// Go value that binlog.Column.Value returns for the same value in the binlog.
+// selected is a column of a SELECT, whose values the server sends as text. The method `value` converts such a text to
+// the Go value that binlog.Column.Value returns for the same value in the binlog.
 type selected struct {
 	declaredColumn
 	kind binlog.Kind

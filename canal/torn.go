@@ -59,7 +59,8 @@ func (t *torn) all() map[beginning]bool {
 }
 
 // abandon drops the current transaction, because its file ended before the transaction did. It fails if rows of the
-// transaction were delivered, because sinks then show changes that the server may have lost.
+// transaction were delivered, because sinks may now show changes that the server lost.
+// If the pipeline re-reads the cells of these rows (tx.again), it does not fail.
 func (s *stream) abandon() error {
 	tx := s.tx
 	s.tx = transaction{}

@@ -24,7 +24,7 @@ type transaction struct {
 	sought     []sought // rows to look up by primary key at the transaction's end
 	xid        string   // the prepared XA transaction that this transaction commits
 	skip       bool     // the transaction was applied already, on another server
-	again      bool     // sinks may have the rows, so the pipeline must re-read their cells: see stream.again
+	again      bool     // sinks may already have the changes, so the pipeline must re-read the cells
 	anonymous  bool     // the transaction has no GTID: see token.Anonymous
 	explicit   bool     // BEGIN or XA START began the transaction
 	rows       bool     // the transaction changed watched rows
@@ -394,7 +394,7 @@ type mariaGuard struct {
 	want   map[string]gtid.Run // by domain: the last transaction that was read (in Last); removed when the log has it
 	from   map[string]string   // by domain: the server that wrote the transaction that was read last
 	parted map[string]bool     // domains in which the log has an earlier transaction of the same server
-	what   error               // the error for any domain without that transaction; nil: the error depends on the case
+	what   error               // the error if the log lacks the last transaction of a domain; nil: it depends on the case
 }
 
 func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {

@@ -41,7 +41,7 @@ func (s *schema) readOption(scan func(...any) error) error {
 	if err == nil && s.rowEnd == "" && kind == "SYSTEM VERSIONED" {
 		for _, name := range []string{impliedRowStart, impliedRowEnd} {
 			c := declaredColumn{dataType: "timestamp", fullType: "timestamp(6) /* mariadb-5.3 */"}
-			c.Name, c.Digits, c.Hires = name, 6, true // the server stores implied columns in the 5.3 format, whatever its settings
+			c.Name, c.Digits, c.Hires = name, 6, true // implied columns always have MariaDB's 5.3 format
 			s.columns = append(s.columns, c)
 		}
 		s.rowEnd = impliedRowEnd

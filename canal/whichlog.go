@@ -231,9 +231,9 @@ type leaving struct {
 	shut bool // the file ended with an event that closes it; else the server died, or the file was deleted
 }
 
-// follows checks that a new file belongs to the log being read. RESET MASTER begins a new log, but the server goes on
-// sending, from the file whose number follows that of the old file. If the old file was purged, it can't be compared;
-// then it is enough that the old file ended with an event that closes it.
+// follows checks that a new file belongs to the log being read. After RESET MASTER, which begins a new
+// log, servers skip a new file that has the old file's name, and send the file with the next number. If the old file
+// was purged, it can't be compared; then it is enough that the old file ended with an event that closes it.
 func (r *Reader) follows(ctx context.Context, l leaving) error {
 	ctx, cancel := context.WithTimeout(ctx, min(3*dialTimeout, r.source.cfg.ReadTimeout))
 	defer cancel()
@@ -295,8 +295,7 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	return ruling{kinship: heir, gtids: gtids}, nil
 }
 
-// refusal returns an error if the server does not have the log of the position, so that no reader can continue there;
-// otherwise nil.
+// refusal returns an error if reading can't continue at the position of `t`, according to the decision `d`.
 func (r *resolver) refusal(t token, d ruling) error {
 	switch d.kinship {
 	case theSame, heir:

@@ -84,9 +84,9 @@ func isCut(err error) bool {
 	return errors.Is(err, gomysql.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// witness reads the first events that the server sends from a binlog file. It keeps when the file was begun (the time of
-// the file's first event), and the event at the requested position. If `first` is set, only the file's first event is
-// needed.
+// witness reads the first events that the server sends from a binlog file. It keeps when the file was begun (the time
+// of the file's first event), and the first event after the requested position. If `first` is set, only the file's
+// first event is needed.
 type witness struct {
 	placed
 	first    bool

@@ -51,7 +51,7 @@ type held struct {
 const (
 	maxHeld      = 4 << 20          // bytes for the cells of all prepared transactions
 	heldOverhead = 120              // approximate memory of a cell besides its own bytes
-	positionHold = 10 * time.Second // how long Reader.Position returns no position after the beginning of a prepared transaction
+	positionHold = 10 * time.Second // how long Reader.Position stays before the beginning of a prepared XA transaction
 )
 
 // prepare records the current transaction, which ends with the given XA_PREPARE event. A transaction committed in one
