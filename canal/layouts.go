@@ -29,8 +29,8 @@ type layouts struct {
 type track struct {
 	along []layoutFrom // the layouts up to the last position read, in log order; the first applies from the log's start
 
-	// The layouts (columns of the table) that certainly apply from log positions not yet read, in the order of the log. The
-	// last one was read from information_schema.
+	// The layouts (columns of the table) that certainly apply from log positions not yet read, in the order of the log.
+	// The last one was read from information_schema.
 	ahead []layoutFrom
 
 	// A layout is certain if the server listed the columns, and not if it was derived from an ALTER statement.
@@ -169,7 +169,7 @@ func (l *layouts) addCurrent(name string, now *layout, order int64) {
 	l.setSettles()
 }
 
-func (l *layouts) awaited(name string) bool {
+func (l *layouts) hasAhead(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.of[name].ahead) > 0

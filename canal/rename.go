@@ -15,7 +15,7 @@ func (p *statementParser) rename() statement {
 	if !p.at(1).is("TABLE") && !p.at(1).is("TABLES") {
 		return statement{} // RENAME USER changes no table
 	}
-	bears := map[string]string{} // by name: the earlier name of the table that has this name now; "": no table has this name
+	bears := map[string]string{} // by current name: the table's earlier name; "": no table has this name now
 	var touched []string         // watched names, in the statement's order
 	then := func(name string) string {
 		if t, ok := bears[name]; ok {

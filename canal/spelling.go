@@ -191,8 +191,8 @@ func (x *selection) byKey() string {
 	return " GROUP BY " + strings.Join(names, ", ")
 }
 
-// eachSpelling calls f for each key in the result of spellingsQuery. It passes the first spelling of the key, and whether
-// the key has no other.
+// eachSpelling calls f for each key in the result of spellingsQuery. It passes the first spelling of the key, and
+// whether the key has no other.
 func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, only bool)) error {
 	raw := make([]sql.RawBytes, 2*len(x.key))
 	into := make([]any, len(raw))

@@ -132,7 +132,7 @@ func (s *stream) unfit(ctx context.Context, t *watched) (certain bool, err error
 // lacks handles rows that lack a needed column. If the table has all needed columns at a later position, its rows are
 // skipped up to there. Otherwise `certain` is true, and the rows can't be decoded.
 func (s *stream) lacks(ctx context.Context, t *watched) (certain bool, err error) {
-	if s.layouts.awaited(t.id) {
+	if s.layouts.hasAhead(t.id) {
 		return false, nil
 	}
 	if err := s.reread(ctx, t.id); err != nil {

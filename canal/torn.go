@@ -59,8 +59,8 @@ func (t *torn) all() map[beginning]bool {
 }
 
 // abandon drops the current transaction, because its file ended before the transaction did. It fails if rows of the
-// transaction were delivered, because sinks may now show changes that the server lost.
-// If the pipeline re-reads the cells of these rows (tx.again), it does not fail.
+// transaction were delivered, because sinks may now show changes that the server lost. Rows whose cells the pipeline
+// re-reads anyway (tx.again) are no reason to fail.
 func (s *stream) abandon() error {
 	tx := s.tx
 	s.tx = transaction{}
