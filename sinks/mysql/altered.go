@@ -42,11 +42,11 @@ func definition(ctx context.Context, q querier, table string) (text string, err 
 }
 
 // lookAtTables returns an error if a table was emptied, or was altered since its view was opened. It must not run
-// concurrently, or while the views are being filled. All changes before the log position order have been applied.
+// concurrently, or while the views are being filled. All changes before the log position `order` have been applied.
 func (t *Target) lookAtTables(ctx context.Context, order int64) error {
 	for _, k := range t.kept {
 		// Skip a table that was checked recently, by this target or by one that was open before it.
-		if !t.sink.looks.isDue(k.id) {
+		if !t.sink.lastChecks.isDue(k.id) {
 			continue
 		}
 		if err := t.lookAtTable(ctx, k, order); err != nil {

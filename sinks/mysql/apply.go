@@ -50,7 +50,7 @@ type converted struct {
 	cell [1][]row // backing array of change.rows if one cell feeds the key, to save an allocation
 }
 
-// Apply implements replicator.Target.
+// Apply implements replicator.Target. If the server refuses a row, Apply rejects that row and applies the others.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	batch := judge.NewBatch(ops)
 	items := make([]*item, 0, len(ops))
@@ -89,13 +89,14 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return batch.Applied(), nil
 }
 
-// converter converts a batch's ops to items. It allocates all items together, and all of the items' values together.
+// converter makes an item of each op of a batch: the op, and its values converted to the types of the views' columns.
+// It allocates all items together, and all of their values together.
 type converter struct {
 	target   *Target
 	ops      []replicator.Op
 	items    []item
 	values   []converted
-	entities string // entity ids of the items that are still to be made, concatenated
+	entities string // concatenated entity ids of the ops that are not converted yet
 	prefix   int    // length of the source's part of each entity id, in bytes
 	table    string // the last converted cell's table, column and id: usually the next one's, too
 	column   string
@@ -133,7 +134,7 @@ func (c *converter) convert(opIndex int) *item {
 		value := &it.values[i]
 		value.keeper = t.kept[v.View]
 		if value.err = err; err == nil {
-			c.stored = value.fill(key, op.Version, v, t.server.packet, c.stored[:0])
+			c.stored = value.convert(key, op.Version, v, t.server.packet, c.stored[:0])
 		}
 		if value.err != nil || v.Err != nil {
 			value.reject(value.err)
@@ -142,9 +143,9 @@ func (c *converter) convert(opIndex int) *item {
 	return it
 }
 
-// fill converts a value to the types of the view's columns. It rejects a value that is too large for a statement. It
-// returns the buffer stored, for reuse.
-func (c *converted) fill(key []any, version int64, v replicator.Value, packet int, stored []byte) []byte {
+// convert converts a value to the types of the view's columns. It rejects a value that is too large for a statement. It
+// appends the rows' stored form to the buffer `stored`, and returns that buffer, for reuse.
+func (c *converted) convert(key []any, version int64, v replicator.Value, packet int, stored []byte) []byte {
 	if c.key, c.err = c.keeper.key(key); c.err != nil || v.Err != nil {
 		return stored
 	}
@@ -189,10 +190,11 @@ func (c *converted) reject(err error) {
 type mode int
 
 const (
-	// quickly sends several statements together, and guesses which cells are new (see novelty).
+	// quickly is the mode that sends several statements together, and guesses which cells are new (see novelty).
 	quickly mode = iota
 
-	// carefully guesses nothing and sends each statement alone, to find out which one the server refuses.
+	// carefully is the mode that makes no guesses and sends each statement alone, to find out which one the server
+	// refuses.
 	carefully
 )
 
@@ -244,7 +246,7 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 		}
 	}
 	if !rejected {
-		return t.cannotTakeBack(at, err) // the item inserts no row, so the server refused to subtract an amount
+		return t.cannotTakeBack(at, err) // no row was refused, but subtracting an old amount
 	}
 	return t.applyOrSplit(ctx, batch, items, mode)
 }
@@ -257,7 +259,7 @@ func (t *Target) applyPatiently(ctx context.Context, batch *judge.Batch, items [
 	return patiently(ctx, func() error { return t.applyOnce(ctx, batch, items, mode) })
 }
 
-// patiently calls do again as long as it ends in a deadlock, but at most `attempts` times in all.
+// patiently repeats `do` as long as it ends in a deadlock, but calls it at most `attempts` times in all.
 func patiently(ctx context.Context, do func() error) error {
 	for i := 1; ; i++ {
 		err := do()
@@ -277,13 +279,13 @@ func (t *Target) explain(ctx context.Context, err error) error {
 		v := t.views[at.view]
 		database, _ := split(settingsOf(v).Table, t.sink.database)
 		said := classify(at.err, fmt.Sprintf("view %s, table %s", v.Name, settingsOf(v).Table))
-		said = t.sink.granting(ctx, said, at.err, database)
+		said = t.sink.withGrant(ctx, said, at.err, database)
 		if ofTable(at.err) {
 			return replicator.OfView(said, v.Name)
 		}
 		return said
 	}
-	return t.sink.granting(ctx, classify(err, "applying a batch"), err, t.sink.database)
+	return t.sink.withGrant(ctx, classify(err, "applying a batch"), err, t.sink.database)
 }
 
 func (t *Target) applyOnce(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {

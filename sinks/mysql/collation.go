@@ -15,7 +15,7 @@ import (
 // entities share rows, and each change of one removes the other's rows. So the program creates tables with binary
 // collations, and refuses an existing table that can't distinguish the keys.
 
-// SourceColumn is a column of a source's table.
+// SourceColumn is a column of a source's table: its name, type, character set and collation.
 type SourceColumn config.Column
 
 func (c *SourceColumn) kind() string {

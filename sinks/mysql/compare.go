@@ -187,8 +187,8 @@ func (it *item) isDead(i int, known judge.Known, states *batchStates) (why error
 	return why, why != nil || len(c.rows) > 0 && known.Refused(*it.op)
 }
 
-// expect collects, by key, what the view should hold according to the items. It also returns the items whose value the
-// view can't hold, as dead letters.
+// expect returns, for each key, the rows that the view should have if each op of a batch (an item) shows what its cell
+// is now. It also returns the items whose value the view can't hold, as dead letters.
 func (t *Target) expect(
 	k *keeper, items []*item, states *batchStates,
 ) (out []expectation, dead []deadItem, err error) {

@@ -22,8 +22,8 @@ type counterKind struct{}
 func (k *keeper) group() []*column { return k.fields[:len(k.fields)-1] }
 func (k *keeper) amount() *column  { return k.fields[len(k.fields)-1] }
 
-// isOneOf returns the condition for rows of the given groups. Each element has the values of a group. A sum that
-// follows them is ignored.
+// isOneOf returns the SQL condition for the rows of the given groups of a counter. Each element of `groups` begins with
+// a group's values. If a sum comes after these values, it is ignored.
 func (k *keeper) isOneOf(groups []row) string {
 	return oneOf(k.group(), len(groups), func(n int) []any { return groups[n] })
 }

@@ -61,7 +61,7 @@ func (c *crowds) compared(entity string, view int) bool {
 	return c.known[entity][view]
 }
 
-// note records, after a commit, which views' rows of which keys were compared with the contributions of all cells.
+// note records, after a commit, that some views' rows of some keys were compared with the contributions of all cells.
 func (c *crowds) note(all []crowdView) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,8 @@ type crowdReading struct {
 	named  []*item         // the items for which only the cell's own state is read
 }
 
-// newCrowdReading returns nil if no view treats keys with very many cells (crowds) differently from other keys.
+// newCrowdReading returns what notices the crowds (keys with very many cells) of a batch. It returns nil if no view
+// treats crowds differently from other keys.
 func (t *Target) newCrowdReading(items []*item) *crowdReading {
 	if !t.valued {
 		return nil
@@ -94,8 +95,9 @@ func (t *Target) newCrowdReading(items []*item) *crowdReading {
 	return &crowdReading{target: t, items: items, found: map[string]bool{}}
 }
 
-// take reports whether to read only the item's own state, and not those of all cells of its key. That is so if the key
-// is known to have very many cells, and no view needs all of them. r may be nil.
+// take decides which states a batch reads for an item (a converted op). If the item's key has very many cells, and no
+// view needs the states of all of them, take returns true and adds the item to r.named. The batch then reads only the
+// state of the item's own cell. r may be nil.
 func (r *crowdReading) take(it *item) bool {
 	if r == nil || !r.found[it.entity] && !r.target.crowds.has(it.entity) {
 		return false
@@ -292,8 +294,9 @@ func (t *Target) writeCrowds(
 	return compared, nil
 }
 
-// claimed returns the INSERT's clause for entries that exist already. The existing row gets the new row's variant of
-// the key, because a collation may treat two variants as equal, and the higher version.
+// claimed returns the end of an INSERT of index entries, which says what changes if an entry exists already. A
+// collation may treat two variants of a key as equal, so the existing row gets the new row's variant. If the table has
+// a version column and is unique by value and key, the existing row also gets the higher of the two versions.
 func (w *writer) claimed(k *keeper) string {
 	suffix := w.server.rowAlias() + " ON DUPLICATE KEY UPDATE "
 	for i, c := range k.keys {
@@ -313,7 +316,7 @@ func (w *writer) claimed(k *keeper) string {
 type claim struct {
 	version any // the highest version; nil if the table has no column for it
 	held    bool
-	wrong   bool // the table has rows of this value that must be deleted
+	wrong   bool // rows of this value have a wrong version or key, or there are two: delete all of them
 }
 
 type claims map[uint64]claim
@@ -337,9 +340,11 @@ func (c claims) add(k *keeper, rows []row) {
 	}
 }
 
-// compareCrowd deletes the key's rows that no cell contributes, and returns the rows that the table lacks. If the
-// table's unique key treats the values of two cells as equal, the table has one row for both, and the other value is
-// inserted again at each comparison.
+// compareCrowd compares a view's rows of a key that has very many cells with the contributions of all these cells. It
+// deletes the rows that no cell contributes, and returns the rows that the table lacks.
+//
+// The table's unique key may treat the values of two cells as equal. The table then has one row for both, and each
+// comparison inserts the missing value again.
 func (t *Target) compareCrowd(w *writer, c *crowd, s *batchStates) (missing []row, err error) {
 	k, all := c.k, claims{}
 	claimed := func(rows []row) { all.add(k, rows) }

@@ -27,13 +27,13 @@ const (
 	ofVersion             // the cell's version
 )
 
-// anything has, by role, the type of a column about whose values nothing is known. unseen says, for a comment in the
-// DDL, which values fit this type.
+// typeIfUnknown has, by role, the type of a column about whose values nothing is known. limitIfUnknown says, for a
+// comment in the DDL, which values fit this type.
 var (
-	anything = map[role]string{
+	typeIfUnknown = map[role]string{
 		ofRow: "LONGTEXT", ofIndex: "VARCHAR(255)", ofKey: "VARBINARY(255)", ofGroup: "VARCHAR(255)", ofSum: "DECIMAL(65,10)",
 	}
-	unseen = map[role]string{
+	limitIfUnknown = map[role]string{
 		ofRow: "texts and numbers fit, lists and objects don't", ofIndex: "up to 255 characters fit",
 		ofKey: "up to 255 bytes fit", ofGroup: "up to 255 characters fit", ofSum: "up to 10 decimals fit",
 	}
@@ -44,7 +44,7 @@ func mixed(r role) string {
 	if r == ofIndex {
 		return "LONGTEXT"
 	}
-	return anything[r]
+	return typeIfUnknown[r]
 }
 
 type use struct {
@@ -166,7 +166,7 @@ func (d *declarer) declare(ctx context.Context, u use) error {
 		typ = mixed(u.role)
 	}
 	if c.typ = typ; typ == "" {
-		c.typ, c.note = anything[u.role], "nothing is known of its values: "+unseen[u.role]
+		c.typ, c.note = typeIfUnknown[u.role], "nothing is known of its values: "+limitIfUnknown[u.role]
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func sampledType(of *seen.Values, name string, r role) string {
 func sumOfSampled(of *seen.Values) string {
 	switch {
 	case of.Texts+of.UUIDs+of.Bytes+of.Lists+of.Objects > 0:
-		return anything[ofSum]
+		return typeIfUnknown[ofSum]
 	case of.Floats > 0:
 		return "DECIMAL(65,30)"
 	case of.Decimals > 0:
@@ -273,7 +273,7 @@ func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (strin
 	case origin.Charset == "":
 		return typ, nil
 	}
-	wanted := "utf8mb4" // the source's columns may get another character set
+	wanted := "utf8mb4" // holds all texts, even if an ALTER changes the character set of the source's column
 	if sizes := sizesOf(typ); (r == ofKey || r == ofGroup) && (len(sizes) != 1 || sizes[0] > prefix) {
 		wanted = origin.Charset // in the source's own character set, because utf8mb4 would make a long key too large
 	}
@@ -322,7 +322,7 @@ func sumOf(c *SourceColumn) string {
 	case "float", "double":
 		return "DECIMAL(65,30)"
 	}
-	return anything[ofSum]
+	return typeIfUnknown[ofSum]
 }
 
 // widest is a type that holds the values of both types; "" if there is no such type.

@@ -119,9 +119,9 @@ type curable struct {
 func (e curable) Error() string { return e.error.Error() + ": " + e.cure }
 func (e curable) Unwrap() error { return e.error }
 
-// granting adds the missing GRANT statement to said, which is classify's result for err, if the user lacks a right in a
-// database.
-func (s *Sink) granting(ctx context.Context, said, err error, database string) error {
+// withGrant returns the error `said`. If `err` says that the user lacks a right in a database, withGrant adds the
+// missing GRANT statement. `said` is what classify returned for `err`.
+func (s *Sink) withGrant(ctx context.Context, said, err error, database string) error {
 	if is(err, 1044, 1142, 1143) {
 		return curable{said, s.grant(ctx, database, "SELECT, INSERT, UPDATE, DELETE")}
 	}

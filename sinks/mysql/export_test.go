@@ -14,10 +14,10 @@ func (s *Sink) SetFewCells(n int) { s.few = n }
 func LookAtEachOpening(sink replicator.Sink) {
 	switch sink := sink.(type) {
 	case *Sink:
-		sink.looks.every = 0
+		sink.lastChecks.every = 0
 	case *Sharded:
 		for _, shard := range sink.shards {
-			shard.looks.every = 0
+			shard.lastChecks.every = 0
 		}
 	}
 }

@@ -29,7 +29,7 @@ type fault struct {
 
 // faults are the known errors of MySQL and MariaDB. Any other error counts as caused by the written row, because a
 // value, a trigger or an index can cause hundreds of different errors. A message may quote a value, and values must not
-// reach a log, so only a fault with plain set shows it.
+// reach a log. So the server's message is shown only for a fault whose field `plain` is true.
 var faults = map[uint16]fault{
 	// The server rolls back a transaction in favor of another one, stops, accepts no writes, is full, or reached a
 	// limit.

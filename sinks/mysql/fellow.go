@@ -22,8 +22,8 @@ type batchStates struct {
 	horizons map[uint32]int64 // by view id: the log position below which deleted cells may have been forgotten
 }
 
-// entities appends a key's ids in the table of states: own, its id at the target's source, and its ids at the other
-// sources that may have rows of the key.
+// entities appends the ids that a key has in the table of states, one for each source. The first is `own`, the id of
+// the source that this target applies. The others are of the other sources that may have rows of the key.
 func (t *Target) entities(all []string, own string, key replicator.Key) []string {
 	all = append(all, own)
 	for _, source := range t.others.Of(key) {
@@ -45,7 +45,8 @@ func (s *batchStates) place(own string, h *heldState, entity string) (to heldSta
 	return s.others, entityID(own, replicator.Key(r.Rest()))
 }
 
-// writeOwners appends the query for the other sources that feed the target's views, with the views' ids there.
+// writeOwners appends the query for the other sources that feed the target's views. A view has a different id in each
+// source's states, so the query also reads these ids.
 func (w *writer) writeOwners(t *Target) {
 	w.write("SELECT name, source, id, salt FROM ", viewsTable, " WHERE name IN (")
 	for i, v := range t.views {
@@ -111,7 +112,8 @@ func (t *Target) readBatch(ctx context.Context, tx *sql.Tx, items []*item) (*bat
 	return s, s.scanOwners(rows)
 }
 
-// fellow is a cell's state at another source that feeds the same view, with the view's id there.
+// fellow is the state that a cell has at another source, which feeds the same view. It includes the view's id in that
+// source's states.
 type fellow struct {
 	owner
 	held *heldState
@@ -141,15 +143,15 @@ func (s *batchStates) leads(k *keeper, it *item) bool {
 	return slices.ContainsFunc(known, judge.Fellow.Leads)
 }
 
-// promotion is a change to another source's cell: the view now shows its rows, which only its state kept while the view
-// showed this source's row.
+// promotion is a change to another source's state of a cell. Until now the view showed this source's row of the cell,
+// and only the other source's state kept the other source's rows. Now the view shows those.
 type promotion struct {
 	held  *heldState
-	views cellState // new state of the other source's cell
+	views cellState // the other source's new state of the cell, in each view
 }
 
-// claim decides whether a view shows this source's row of an item's cell, or another source's. v is this source's new
-// state, and becomes what must be stored.
+// claim decides which source's row of a cell a view shows. `v` is the state of the cell that this source is about to
+// store. If the view shows another source's row, and this source's row must wait, claim adds this source's row to `v`.
 func (it *item) claim(batch *judge.Batch, n int, s *batchStates, v *viewState) error {
 	c := &it.values[n]
 	c.now, c.yields, c.waits, c.heir = c.rows, false, false, false
@@ -233,7 +235,8 @@ func (s *batchStates) shown(k *keeper, entity string, items []*item, f func(cell
 	return nil
 }
 
-// promoted returns items that store the new states of other sources' cells whose rows the views show now.
+// promoted returns other sources' states that change, because the views show the rows of these sources now. Each state
+// is an item, so that it is stored in the same way as the states of the batch.
 func promoted(items []*item) (changed []*item) {
 	for _, it := range items {
 		for _, p := range it.promoted {

@@ -21,7 +21,7 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 			"MySQL's limit", sh.name()), nil
 	}
 	if _, problems := s.plan(v, sh); len(problems) > 0 && !settingsOf(v).Create {
-		return "", nil // createShadow reports the problems
+		return "", nil // the rebuild will fail with these problems (createShadow)
 	}
 	var foreign []string
 	for _, c := range sh.columns {

@@ -26,12 +26,14 @@ const forgetAtOnce = 200
 // gonePrefix begins a stored state (see stateFormat) whose first version is NoVersion: the cell has no row.
 const gonePrefix = "\x01\x00"
 
-// RaiseHorizon implements replicator.Forgetter.
+// RaiseHorizon implements replicator.Forgetter. A horizon is the log position below which deleted cells may be
+// forgotten.
 func (t *Target) RaiseHorizon(ctx context.Context, horizon int64) error {
 	return t.explainForgetting(ctx, t.raiseHorizons(ctx, horizon))
 }
 
-// ForgetGone implements replicator.Forgetter.
+// ForgetGone implements replicator.Forgetter. It deletes the states of cells that have no row, if no view needs these
+// states.
 func (t *Target) ForgetGone(
 	ctx context.Context, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
@@ -40,7 +42,7 @@ func (t *Target) ForgetGone(
 }
 
 func (t *Target) explainForgetting(ctx context.Context, err error) error {
-	return t.sink.granting(ctx, classify(err, "table "+stateTable), err, t.sink.database)
+	return t.sink.withGrant(ctx, classify(err, "table "+stateTable), err, t.sink.database)
 }
 
 // raiseHorizons raises the horizons of the target's filled views, but never above how far a view has come.

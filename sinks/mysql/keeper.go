@@ -48,7 +48,8 @@ type keeper struct {
 	unordered, ordered atomic.Bool
 }
 
-// kind is a kind of view: index, row or counter. It stores views of this kind.
+// kind has what differs between the three kinds of views: index, row and counter. It makes the rows of a view, and
+// writes them.
 type kind interface {
 	// check lists the reasons why the table can't hold the view.
 	check(k *keeper, sh *shape) []string

@@ -51,16 +51,17 @@ func (t *Target) cannotTakeBack(at *viewError, err error) error {
 		k.view.Name, settingsOf(k.view).Table, k.amount().name, rowReason(err))), k.view.Name)
 }
 
-// registerLedger registers a counter and empties its table, in one transaction, under the locks of all partitions. It
-// raises the epoch if the table had rows or an older registration, so that older targets fail.
+// registerLedger registers a counter for a source: it gives the counter an id, and empties its table. One transaction
+// does both, under the locks of all partitions. If the table had rows or an older registration, it raises the epoch, so
+// that targets that were opened earlier fail.
 //
-// If several sources fill one table, the first one empties it, and the others join. If a source's tables are redefined
-// after it joined, the counter starts over for all sources, because its table doesn't show which amounts are that
-// source's.
+// If several sources fill one table, only the first registration empties it. If the definition of the view or of a
+// source's tables changes, the counter starts over for all sources, because its table doesn't show which amounts are
+// that source's.
 func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (raised bool, err error) {
 	err = s.transaction(ctx, func(tx *sql.Tx) error {
 		raised = false
-		// Lock all partitions.
+		// The UPDATE changes nothing, but locks the rows of all partitions of keys, so no batch is applied meanwhile.
 		if _, err := tx.ExecContext(ctx, "UPDATE "+locksTable+" SET epoch = epoch ORDER BY id"); err != nil {
 			return err
 		}
@@ -151,7 +152,8 @@ func ledgerDifferences(k *keeper, items []*item, states *batchStates) []replicat
 	return differences
 }
 
-// heldInLedger lists a page of the cells that contribute to a counter, by their states.
+// heldInLedger lists a page of the cells that contribute to a counter. It reads the cells' states, because a counter's
+// table doesn't show which cell added what.
 func (t *Target) heldInLedger(
 	ctx context.Context, k *keeper, after string, limit int,
 ) ([]replicator.Cell, string, error) {
@@ -170,17 +172,17 @@ func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wron
 	return wrong, end, rollback(tx, err)
 }
 
-// mendSums corrects the wrong sums that mended chooses, of groups in a range of hashes, and returns how many. It first
-// compares without locks, so writers wait only while it corrects sums.
-func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wrongSum) bool) (n int, err error) {
+// mendSums corrects the wrong sums for which `chosen` returns true, of groups whose hashes are in a range. It returns
+// their number. It first compares without locks, so writers wait only while it corrects sums.
+func (t *Target) mendSums(ctx context.Context, k *keeper, s span, chosen func(wrongSum) bool) (n int, err error) {
 	for {
 		wrong, end, err := t.wrongSums(ctx, k, s)
 		if err != nil {
 			return n, err
 		}
-		if slices.ContainsFunc(wrong, mended) {
+		if slices.ContainsFunc(wrong, chosen) {
 			some := 0
-			if some, end, err = t.mendSpan(ctx, k, span{s.from, end}, mended); err != nil {
+			if some, end, err = t.mendSpan(ctx, k, span{s.from, end}, chosen); err != nil {
 				return n, err
 			}
 			n += some
@@ -197,10 +199,11 @@ func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wr
 	return n, nil
 }
 
-// mendSpan corrects the sums that mended chooses, of groups in a range of hashes, under the locks of all partitions. If
-// memory doesn't suffice for the whole range, end is where it stopped.
+// mendSpan corrects the wrong sums for which `chosen` returns true, of groups whose hashes are in a range, under the
+// locks of all partitions. If memory doesn't suffice for the whole range, it corrects only the groups with hashes up to
+// `end`.
 func (t *Target) mendSpan(
-	ctx context.Context, k *keeper, s span, mended func(wrongSum) bool,
+	ctx context.Context, k *keeper, s span, chosen func(wrongSum) bool,
 ) (n int, end uint64, err error) {
 	err = t.sink.transaction(ctx, func(tx *sql.Tx) error {
 		w := &writer{ctx: ctx, conn: tx, server: t.server, epoch: t.epoch, apart: true}
@@ -217,11 +220,12 @@ func (t *Target) mendSpan(
 			end, missing = reached, false
 			var lacking, groups []row
 			for _, s := range wrong {
-				if mended(s) {
+				if chosen(s) {
 					done[s.id] = true
 					lacking, groups = append(lacking, s.lacks), append(groups, s.lacks[:len(s.lacks)-1])
-					// A missing group gets a row now. The collation may treat it as equal to groups outside the range, whose amounts
-					// then count for the new row, too. So compare the sums again.
+					// A group that the table lacked gets a row now. The collation may treat this group as equal to
+					// groups whose hashes are outside the range. The amounts of those groups then count for the new
+					// row, so compare the sums again.
 					missing = missing || s.kind == replicator.Missing
 				}
 			}
@@ -231,7 +235,7 @@ func (t *Target) mendSpan(
 			if err := k.kind.write(w, k, []change{{rows: [][]row{lacking}}}); err != nil {
 				return err
 			}
-			// This also removes rows that were added by hand, whose cells' amounts add up to 0.
+			// removeZeroes also removes rows that another program added to the table, if their corrected sum is 0.
 			if err := w.removeZeroes(k, groups); err != nil {
 				return err
 			}

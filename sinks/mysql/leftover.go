@@ -31,12 +31,12 @@ func (s *Sink) Left(ctx context.Context, view string) (left []replicator.Leftove
 	return left, err
 }
 
-// Empty implements replicator.Emptier.
+// Empty implements replicator.Emptier. It drops the tables that Left lists.
 func (s *Sink) Empty(ctx context.Context, view string) error {
 	shapes, err := s.leftTables(ctx, view)
 	for i := 0; i < len(shapes) && err == nil; i++ {
 		_, err = s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+shapes[i].quoted())
-		err = s.granting(ctx, classify(err, "dropping table "+shapes[i].name()), err, s.database)
+		err = s.withGrant(ctx, classify(err, "dropping table "+shapes[i].name()), err, s.database)
 	}
 	return err
 }
@@ -97,7 +97,7 @@ func (s *Sink) removable(ctx context.Context, sh *shape) error {
 	return err
 }
 
-// Left implements replicator.Emptier.
+// Left implements replicator.Emptier. It lists what the view left in any shard.
 func (s *Sharded) Left(ctx context.Context, view string) (left []replicator.Leftover, err error) {
 	errs := make([]error, len(s.shards))
 	for i, shard := range s.shards {
@@ -107,7 +107,7 @@ func (s *Sharded) Left(ctx context.Context, view string) (left []replicator.Left
 	return left, errors.Join(errs...)
 }
 
-// Empty implements replicator.Emptier.
+// Empty implements replicator.Emptier. Every shard drops the tables that its Left lists.
 func (s *Sharded) Empty(ctx context.Context, view string) error {
 	return s.each(func(shard int) error { return s.shards[shard].Empty(ctx, view) })
 }

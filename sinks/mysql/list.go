@@ -25,7 +25,7 @@ func (k *keeper) listed() []*column {
 	return k.fields
 }
 
-// ListedBy implements replicator.Lister.
+// ListedBy implements replicator.Lister. It names the columns of an index's value, or of a counter's group.
 func (t *Target) ListedBy(view int) (names []string) {
 	for _, c := range t.kept[view].listed() {
 		names = append(names, c.name)
@@ -101,8 +101,8 @@ func (t *Target) listEntries(ctx context.Context, k *keeper, wanted row, limit i
 	}
 }
 
-// listAmounts finds the cells that contribute to a group, or to the group in the table that the collation treats as
-// equal.
+// listAmounts finds the cells that contribute to a group. If the table's collation treats a group of the table as equal
+// to this one, it also finds the cells that contribute to that group.
 func (t *Target) listAmounts(
 	ctx context.Context, tx *sql.Tx, k *keeper, group row, limit int, found *replicator.Listing,
 ) error {
@@ -143,7 +143,7 @@ func (t *Target) listAmounts(
 	}, "entity >= ? AND entity < ? ORDER BY entity, cell", first, end)
 }
 
-// ListedBy implements replicator.Lister.
+// ListedBy implements replicator.Lister. The names are the same in every shard.
 func (t *shardedTarget) ListedBy(view int) []string {
 	for shard, local := range t.local {
 		if local[view] != absent {

@@ -9,7 +9,7 @@ import (
 // texts, but double a batch's processor time. The quoting relies on the session: its sql_mode makes a backslash an
 // escape, and in utf8mb4 no character's bytes contain another character (see settings and openDB).
 
-// appendLiteral appends a bound value (see row) as a literal of its own type.
+// appendLiteral appends a value as an SQL literal of its Go type: a number, a text or, for []byte, a binary value.
 func appendLiteral(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:

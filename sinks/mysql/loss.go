@@ -21,8 +21,8 @@ import (
 // remain.
 const (
 	emptiedEvidence = 100
-	witnessed       = 1000   // the most keys, or sums, that a check notes, to look for them at the next check
-	witnessRows     = 5000   // the most rows that a check reads to find the keys that it notes
+	witnessed       = 1000   // the most keys, or a counter's sums, that a check notes; the next check looks for them
+	witnessRows     = 5000   // the most rows that a check reads to choose the keys that it notes for the next check
 	oldRows         = 20_000 // the most rows that a check searches for an old one, if no noted row is left
 	witnessStates   = 20_000 // the most states that one query reads to find the last changes of keys
 	emptiedSample   = 2000   // the most states that a process's first check reads, when no rows are noted yet
@@ -37,23 +37,23 @@ type witnesses struct {
 	sums  []row                    // a counter's groups and sums
 }
 
-// looks holds, by view id, what the last check of the view's table noted. It outlives targets.
-type looks struct {
+// lastChecks has, by view id, the rows that the last check of the view's table noted. It outlives targets.
+type lastChecks struct {
 	every time.Duration // the time between two checks of a table
 
 	mu   sync.Mutex
 	last map[uint32]witnesses
 }
 
-func (l *looks) isDue(view uint32) bool { return time.Since(l.get(view).at) >= l.every }
+func (l *lastChecks) isDue(view uint32) bool { return time.Since(l.get(view).at) >= l.every }
 
-func (l *looks) get(view uint32) witnesses {
+func (l *lastChecks) get(view uint32) witnesses {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last[view]
 }
 
-func (l *looks) put(view uint32, w witnesses) {
+func (l *lastChecks) put(view uint32, w witnesses) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last == nil {
@@ -62,7 +62,7 @@ func (l *looks) put(view uint32, w witnesses) {
 	l.last[view] = w
 }
 
-func (l *looks) forget(retired map[uint32]bool) {
+func (l *lastChecks) forget(retired map[uint32]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id := range retired {
@@ -71,13 +71,13 @@ func (l *looks) forget(retired map[uint32]bool) {
 }
 
 // lookForLoss reports whether a table was emptied since its last check, and notes some rows for the next check. All
-// changes before the log position order have been applied.
+// changes before the log position `order` have been applied.
 func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost bool, err error) {
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return false, err
 	}
-	since, now := t.sink.looks.get(k.id), witnesses{at: time.Now(), order: order}
+	since, now := t.sink.lastChecks.get(k.id), witnesses{at: time.Now(), order: order}
 	if k.ledger {
 		if lost, err = t.lostSums(ctx, tx, k, since); err == nil && !lost {
 			now.sums, err = readSums(ctx, tx, k, " LIMIT "+strconv.Itoa(witnessed))
@@ -94,7 +94,7 @@ func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost 
 		}
 	}
 	if err = rollback(tx, err); err == nil && !lost {
-		t.sink.looks.put(k.id, now)
+		t.sink.lastChecks.put(k.id, now)
 	}
 	return lost, err
 }
@@ -112,8 +112,9 @@ func (t *Target) shown(ctx context.Context, k *keeper) (keys []replicator.Key, e
 	return keys, err
 }
 
-// firstWitnesses chooses the rows that a process's first check looks for: rows that the view shows, by their states,
-// and that did not change after the view's stored progress. Without stored progress, order takes its place.
+// firstWitnesses chooses the rows that a process's first check looks for. By the cells' states, the view shows these
+// rows, and they did not change after the view's stored progress. If no progress is stored, the log position `order`
+// serves instead.
 func (t *Target) firstWitnesses(ctx context.Context, tx *sql.Tx, k *keeper, order int64) (w witnesses, err error) {
 	keys, err := t.shown(ctx, k)
 	if err != nil {
@@ -276,7 +277,7 @@ func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 			return false, nil
 		}
 	}
-	if len(since.sums) == 0 { // a process's first check has no earlier sums to compare with
+	if len(since.sums) == 0 { // a process's first check has no sums of the counter from an earlier check
 		if rows, err := readSums(ctx, tx, k, " LIMIT 1"); err != nil || len(rows) > 0 {
 			return false, err
 		}
@@ -291,7 +292,7 @@ func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	}
 	right := map[string]bool{}
 	for id := range stored {
-		right[id] = placeOf(id) <= end
+		right[id] = hashOf(id) <= end
 	}
 	for _, w := range wrong {
 		s := stored[w.id]

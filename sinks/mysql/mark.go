@@ -59,7 +59,8 @@ func storeMark(at replicator.Standing) storedMark {
 	return m
 }
 
-// Mark implements replicator.Target.
+// Mark implements replicator.Target. Unless the views are being filled, it first checks tables that were not checked
+// lately.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	err := t.marks.Mark(at, func(marking *judge.Marking) error {
 		if !at.Filling() {
@@ -84,7 +85,7 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 
 var _ replicator.Shared = (*Target)(nil)
 
-// Foreign implements replicator.Shared.
+// Foreign implements replicator.Shared. It names the views whose marks another replicator had changed.
 func (t *Target) Foreign() []string { return t.marks.Foreign() }
 
 func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) error {

@@ -19,7 +19,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Config is a Sink's configuration.
+// Config is what New, or NewSharded for several databases, makes a sink from.
 type Config struct {
 	Name   string             // the sink's name in the configuration, for messages
 	DSN    string             // go-sql-driver's DSN of the database that holds the views
@@ -65,9 +65,9 @@ type Sink struct {
 	few      int    // a key with more cells is written by the rules in crowd.go
 	shard    string // the shard's name, if the sink is one of several; else ""
 
-	looks    looks // rows that each table had at its last check: see loss.go
-	widening widening
-	creating sync.Mutex // held while the sink's own tables are checked and created
+	lastChecks lastChecks // rows that each table had at its last check: see loss.go
+	widening   widening
+	creating   sync.Mutex // held while the sink's own tables are checked and created
 
 	droppedLeft atomic.Bool
 
@@ -99,7 +99,7 @@ func New(c Config) (*Sink, error) {
 		name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, columns: c.Columns,
 		samples: c.Samples, db: db, sumBytes: cmp.Or(c.SumBytes, DefaultSumBytes),
 		sources: c.Sources, inPlace: c.InPlace, few: fewCells,
-		looks: looks{every: tableInterval},
+		lastChecks: lastChecks{every: tableInterval},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -110,7 +110,7 @@ func New(c Config) (*Sink, error) {
 	return s, nil
 }
 
-// Open implements replicator.Sink.
+// Open implements replicator.Sink. It reads the definitions of the views' tables, and registers new views.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	srv, err := s.askAnew(ctx)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := s.dropLeft(ctx); err != nil {
 		return nil, err
 	}
-	epoch, err := s.readEpoch(ctx) // read before the ids, so that a swap in between shows as a changed epoch
+	epoch, err := s.readEpoch(ctx) // before the views' ids, because a swap changes both
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		}
 	}
 	if t.retired, err = retiredIDs(ctx, s.db); err == nil {
-		s.looks.forget(t.retired)
+		s.lastChecks.forget(t.retired)
 	}
 	return t, err
 }

@@ -167,7 +167,7 @@ func retiredIDs(ctx context.Context, q querier) (map[uint32]bool, error) {
 	return ids, classify(err, "table "+viewsTable)
 }
 
-// Marks implements replicator.Sink.
+// Marks implements replicator.Sink. It reads the marks from replicator_views.
 func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
 	if err := s.completeSwaps(ctx); err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func ofViews(err error) error {
 	return classify(err, "table "+viewsTable)
 }
 
-// Sources implements replicator.Sourced.
+// Sources implements replicator.Sourced. It reads the names from replicator_views.
 func (s *Sink) Sources(ctx context.Context) ([]string, error) {
 	sources, err := texts(ctx, s.db, "SELECT DISTINCT source FROM "+viewsTable+" WHERE name IS NOT NULL")
 	return sources, ofViews(err)

@@ -93,9 +93,10 @@ func (s *Sink) refersAmongViews(ctx context.Context, k *keeper) (bool, error) {
 // which would stay if a statement fails.
 func (s *server) hasUnchecked() bool { return s.isMariaDB() || !strings.HasPrefix(s.version, "5.") }
 
-// begins begins a statement that changes a view's table: verb is INSERT or DELETE, and rest follows it. If foreign keys
-// must not be checked (unorder), it adds the option for that.
-func (w *writer) begins(k *keeper, verb string, rest ...string) {
+// beginWrite appends the first words of a statement that changes a view's table: `verb`, which is INSERT or DELETE, and
+// `rest`. If the server must not check foreign keys (see unorder), beginWrite adds the option that turns this check
+// off.
+func (w *writer) beginWrite(k *keeper, verb string, rest ...string) {
 	switch {
 	case !k.unordered.Load():
 	case w.server.isMariaDB():

@@ -51,7 +51,7 @@ func (s *Sink) extending(ctx context.Context, v *replicator.View, sh *shape, fro
 	}
 	f, err := s.refitTo(ctx, v, sh, from, func(*column) bool { return false })
 	if err != nil || f == nil || !f.extends() {
-		return nil, err // if err is nil, the caller goes on, and keep reports what the table lacks
+		return nil, err // nil without an error: `keep` reports later what the table lacks
 	}
 	return f, nil
 }
@@ -137,9 +137,9 @@ func (f *refit) oneRowFor() role {
 	return ofKey
 }
 
-// identifies reports whether a primary key may stay, because two rows of the view never agree in all of its columns. In
-// the table of a row view or counter it may have extra columns only if another unique key is exactly on the columns
-// that identify a row.
+// identifies reports whether the primary key `x` can stay, because two rows of the view always differ in at least one
+// of its columns. For a row view or counter, `x` may have columns besides those that identify a row only if another
+// unique key has exactly the columns that identify a row.
 func (f *refit) identifies(x *index, columns []*declared) bool {
 	if autoOnly(x, f.sh, f.view) {
 		return true
@@ -169,7 +169,8 @@ func (f *refit) addIndexKeys(columns []*declared, primary *index, stay []*index)
 	switch lines = lines[:len(lines)-1]; {
 	case primary == nil: // the table gets the same keys as a new table
 	case autoOnly(primary, f.sh, f.view) && len(f.added)+len(f.dropped) > 0:
-		// The primary key only numbers the rows, so it stays. The index over the values must have the new columns.
+		// The primary key is an AUTO_INCREMENT number, so it stays. Columns of the view were added or dropped, so add a
+		// plain key over the view's values and keys.
 		lines = []string{strings.Replace(lines[len(lines)-1], "PRIMARY KEY", "KEY", 1)}
 	default:
 		lines = nil

@@ -14,7 +14,8 @@ import (
 // Settings are the parts of a view's definition that only MySQL sinks have. Fingerprints include their JSON, so the
 // names and the order of the fields must never change.
 type Settings struct {
-	// KeyFrom are the target's key columns, each made of one of the source table's key columns ("$row_key").
+	// KeyFrom are the key columns of the view's table. Each Field has the column's Name. Its Path is a `$` and the name
+	// of the source's key column that fills the column, such as "$row_key".
 	KeyFrom []replicator.Field `json:"key_from,omitempty"`
 
 	Table         string            `json:"table,omitempty"`          // TABLE, or DATABASE.TABLE
@@ -272,8 +273,9 @@ func (r *viewReader) loop() {
 	}
 }
 
-// places returns the names of the view's tables, and of the tables that a rebuild creates and drops, for every shard
-// that holds the view. Two views must not share one of these tables, even if two sinks use the same database.
+// places identifies the view's tables, and the tables that a rebuild creates and drops, in every shard that holds the
+// view. A place is a server's address and a table's name. Two views must not share one of these tables, even if two
+// sinks use the same database.
 func (r *viewReader) places() []string {
 	var places []string
 	for i, to := range r.shards {

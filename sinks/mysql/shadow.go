@@ -39,7 +39,7 @@ const (
 
 func hasRoomBeside(table string) bool { return len([]rune(table+oldTable)) <= maxName }
 
-// Shadow implements replicator.Shadower.
+// Shadow implements replicator.Shadower. The shadow has a table of its own beside the live table.
 func (s *Sink) Shadow(v *replicator.View) *replicator.View {
 	shadow, settings := *v, settingsOf(v)
 	settings.Table += shadowTable
@@ -140,7 +140,8 @@ func (s *Sink) tableName(name string) string {
 	return sqlname.Quote(database) + "." + sqlname.Quote(table)
 }
 
-// Swap implements replicator.Shadower.
+// Swap implements replicator.Shadower. It renames both tables of each view, and registers the shadow under the view's
+// name.
 func (s *Sink) Swap(ctx context.Context, source string, views []*replicator.View) error {
 	if err := s.completeSwaps(ctx); err != nil {
 		return err
@@ -182,7 +183,7 @@ func noShadow(v *replicator.View) error {
 
 // trySwaps finds the views that can't be swapped in, before a swap shuts out other processes. For each view, it renames
 // both tables and back in one statement, which no reader sees. If another session has locked a table, it waits a
-// second, and then refuses the view, unless that is the only one.
+// second, and then refuses the view, unless `views` has only this view.
 func (s *Sink) trySwaps(ctx context.Context, views []*replicator.View) error {
 	var refused []error
 	err := s.impatient(ctx, 1, func(conn *sql.Conn) error {
@@ -272,7 +273,7 @@ func (s *Sink) endSwaps(ctx context.Context) (ended []swapping, undone, err erro
 	if err = s.rename(ctx, begun); err != nil {
 		var refused *mysql.MySQLError
 		if undone = classify(err, swappingIn); !errors.As(err, &refused) {
-			return nil, nil, undone // the server didn't answer, and may still rename
+			return nil, nil, undone // the server didn't answer, and may still rename the tables
 		}
 		if left, err = s.notRenamed(ctx, begun); err != nil {
 			return nil, nil, err
@@ -427,7 +428,8 @@ func takeNames(ctx context.Context, tx *sql.Tx, begun []swapping) error {
 	return nil
 }
 
-// Discard implements replicator.Shadower.
+// Discard implements replicator.Shadower. It drops the tables of the views' rebuilds, and the tables that swaps
+// replaced.
 func (s *Sink) Discard(ctx context.Context, views []*replicator.View) error {
 	if err := s.completeSwaps(ctx); err != nil {
 		return err

@@ -251,7 +251,7 @@ func (s *Sink) tryOut(ctx context.Context, database, table, q, whose string) err
 	} {
 		if _, err := s.db.ExecContext(ctx, st); err != nil && !is(err, 1364) {
 			said := classify(err, "trying out what "+whose+" on table "+table+" (SELECT, INSERT, UPDATE, DELETE)")
-			return s.granting(ctx, said, err, database)
+			return s.withGrant(ctx, said, err, database)
 		}
 	}
 	return nil

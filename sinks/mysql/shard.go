@@ -23,8 +23,8 @@ var shardable = []string{"tinyint", "smallint", "mediumint", "int", "bigint", "c
 	"mediumtext", "longtext", "enum",
 	"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "uuid"}
 
-// shardOf returns the shard of a value, 0 ≤ shard < n. The value must come from the column's convert and not be nil,
-// because its stored form decides the shard.
+// shardOf returns the number of the shard that a value belongs to, 0 ≤ shard < n. The value is as column.convert
+// returns it, and not nil, because the value's form in the table decides the shard.
 //
 //	integers                 value mod n, never negative: -1 belongs to the last shard
 //	16 bytes, and a UUID     the bytes as a big-endian unsigned integer, mod n

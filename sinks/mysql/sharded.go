@@ -26,7 +26,7 @@ type Sharded struct {
 	names  []string
 	spread map[string]bool // names of the views that live in every shard
 
-	definitions map[string]string // the views' fingerprints, by name
+	definitions map[string]string // by view name: the view's fingerprint, a hash of its definition
 }
 
 var (
@@ -90,7 +90,7 @@ func viewsIn(shard int, views []*replicator.View) []*replicator.View {
 	return slices.DeleteFunc(slices.Clone(views), func(v *replicator.View) bool { return settingsOf(v).ShardOn == "" })
 }
 
-// Open implements replicator.Sink.
+// Open implements replicator.Sink. It opens in each shard the views that live there.
 func (s *Sharded) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	t := &shardedTarget{sink: s, views: slices.Clone(views), shards: make([]*Target, len(s.shards))}
 	err := s.each(func(shard int) error {
@@ -209,7 +209,7 @@ func lowest(m *replicator.Mark, others [][]replicator.Mark) bool {
 	return true
 }
 
-// Forget implements replicator.Sink.
+// Forget implements replicator.Sink. Every shard forgets the view.
 func (s *Sharded) Forget(ctx context.Context, view string) error {
 	return s.each(func(shard int) error { return s.shards[shard].Forget(ctx, view) })
 }

@@ -14,7 +14,7 @@ import (
 func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	put, take := t.rounds(ops)
 	batch := judge.NewBatch(ops)
-	rejected := map[replicator.ValueAt][]error{} // by value: each shard's error
+	rejected := map[replicator.ValueAt][]error{} // for each rejected value of the batch: its error in each shard
 	for _, round := range [][]judge.Part{put, take} {
 		outcomes, err := t.applyRound(ctx, round)
 		if err != nil {
@@ -73,16 +73,18 @@ type share struct {
 	turn  turn
 }
 
+// turn says when a shard gets its share of a value. Apply first puts entries into their shards (the first round), and
+// then removes entries from other shards (the second round).
 type turn int
 
 const (
-	putting turn = iota // apply in the first round: the shard gets entries
-	taking              // apply in the second round: the shard gets no entries, and loses those that it has
-	either              // apply in either round: no other shard can hold the entries
+	putting turn = iota // in the first round: the shard gets entries
+	taking              // in the second round: the shard gets no entries, and loses those that it has
+	either              // in either round: no other shard can hold the entries
 )
 
-// split returns each shard's parts of an op. A key that belongs to one shard gives nothing to the others. With
-// everywhere set, it gives them empty values, which remove misplaced entries.
+// split divides an op's values among the shards. If a column of the key decides the shard, the other shards get
+// nothing. With `everywhere` set, the other shards get empty values, which remove misplaced entries.
 func (t *shardedTarget) split(op *replicator.Op, everywhere bool) [][]share {
 	shares := make([][]share, len(t.shards))
 	add := func(shard int, v replicator.Value, entries []replicator.Entry, turn turn) {
@@ -137,7 +139,7 @@ func (t *shardedTarget) applyRound(ctx context.Context, round []judge.Part) ([]r
 	return outcomes, err
 }
 
-// withdraw removes a value from the shards that applied their part of it, if another shard rejected its part, because a
+// withdraw removes a value that one shard rejected from the other shards, which applied their parts of the value. A
 // value that can't be written as a whole contributes nothing.
 func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected map[replicator.ValueAt][]error) error {
 	back := t.parts()
@@ -157,7 +159,8 @@ func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected
 			}
 		}
 	}
-	// Ignore the outcome: an empty value can't be rejected, and if it is stale, a newer version has replaced the value.
+	// Ignore what the shards report. They can't reject a value without entries. If a withdrawal is stale, a newer
+	// version has replaced the value.
 	_, err := t.applyRound(ctx, back)
 	return err
 }

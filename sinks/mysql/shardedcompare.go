@@ -37,8 +37,8 @@ func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]rep
 		return nil, err
 	}
 	var differences []replicator.Difference
-	kinds := map[replicator.ValueAt][]replicator.DifferenceKind{} // by value and shard
-	indexOf := map[replicator.ValueAt]int{}                       // by value: its index in differences
+	kinds := map[replicator.ValueAt][]replicator.DifferenceKind{} // for each value: what differs in each shard
+	indexOf := map[replicator.ValueAt]int{}                       // for each value: its index in differences
 	for shard, some := range found {
 		for _, d := range some {
 			at := parts[shard].At(d.Op, d.View)

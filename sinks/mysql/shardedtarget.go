@@ -16,8 +16,8 @@ type shardedTarget struct {
 	sink   *Sharded
 	views  []*replicator.View
 	shards []*Target // by shard; nil: the shard holds none of the views
-	local  [][]int   // by shard and view: the view's index in the shard's target; absent: the shard lacks the view
-	global [][]int   // by shard and the view's index in the shard's target: the view's index in shardedTarget.views
+	local  [][]int   // local[shard][view]: the view's index in the shard's target; absent: the shard lacks the view
+	global [][]int   // the inverse of local: global[shard][i] is the index in views of the shard's view i
 }
 
 const absent = -1
@@ -96,7 +96,7 @@ func (t *shardedTarget) Mark(ctx context.Context, at replicator.Standing) error 
 	return t.each(func(_ int, target *Target) error { return target.Mark(ctx, at) })
 }
 
-// Foreign implements replicator.Shared.
+// Foreign implements replicator.Shared. It names the views whose marks another replicator had changed in any shard.
 func (t *shardedTarget) Foreign() (views []string) {
 	for _, target := range t.shards {
 		if target != nil {
@@ -107,7 +107,7 @@ func (t *shardedTarget) Foreign() (views []string) {
 	return slices.Compact(views)
 }
 
-// Outdated implements replicator.Target.
+// Outdated implements replicator.Target. It lists the cells shard by shard.
 func (t *shardedTarget) Outdated(
 	ctx context.Context, before int64, after string, limit int,
 ) ([]replicator.Cell, string, error) {
@@ -132,7 +132,7 @@ func (t *shardedTarget) RaiseHorizon(ctx context.Context, horizon int64) error {
 	return nil
 }
 
-// ForgetGone implements replicator.Forgetter.
+// ForgetGone implements replicator.Forgetter. It goes through the shards one after the other.
 func (t *shardedTarget) ForgetGone(
 	ctx context.Context, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
@@ -145,21 +145,21 @@ func (t *shardedTarget) ForgetGone(
 	return found, next, err
 }
 
-// Held implements replicator.Target.
+// Held implements replicator.Target. It lists the view's cells shard by shard.
 func (t *shardedTarget) Held(
 	ctx context.Context, view int, after string, limit int,
 ) ([]replicator.Cell, string, error) {
 	return t.pageCells(ctx, (*Target).Held, view, after, limit)
 }
 
-// Dead implements replicator.Target.
+// Dead implements replicator.Target. It lists the view's dead letters shard by shard.
 func (t *shardedTarget) Dead(
 	ctx context.Context, view int, after string, limit int,
 ) ([]replicator.Cell, string, error) {
 	return t.pageCells(ctx, (*Target).Dead, view, after, limit)
 }
 
-// Unclaimed implements replicator.Tidier.
+// Unclaimed implements replicator.Tidier. It lists the cells shard by shard.
 func (t *shardedTarget) Unclaimed(
 	ctx context.Context, view int, after string, limit int,
 ) ([]replicator.Cell, string, error) {
@@ -178,7 +178,7 @@ func (t *shardedTarget) pageCells(
 	})
 }
 
-// Strays implements replicator.Tidier.
+// Strays implements replicator.Tidier. It lists orphans shard by shard, and adds the shard to each Stray's At.
 func (t *shardedTarget) Strays(
 	ctx context.Context, view int, after string, limit int,
 ) ([]replicator.Stray, string, error) {
@@ -194,7 +194,7 @@ func (t *shardedTarget) Strays(
 	})
 }
 
-// Tidy implements replicator.Tidier.
+// Tidy implements replicator.Tidier. Each shard removes or corrects the strays that it listed.
 func (t *shardedTarget) Tidy(ctx context.Context, view int, strays []replicator.Stray) (mended int, err error) {
 	by := make([][]replicator.Stray, len(t.shards))
 	for _, s := range strays {

@@ -29,8 +29,8 @@ type viewState struct {
 	state  replicator.State
 	digest uint64 // the contribution's digest, or one of the reserved digests
 
-	// kept is the contribution's encoded rows, if the view merges cells or is a counter, or if the contribution waits
-	// (waitingDigest); else "".
+	// kept is the contribution's encoded rows, or "". It is set if the view merges cells or is a counter, or if the
+	// view shows another source's row until that is gone (waitingDigest).
 	kept string
 }
 
@@ -95,7 +95,7 @@ func (c cellState) append(b []byte) []byte {
 	return b
 }
 
-// seen reports whether an earlier view has the same state as view i.
+// seen reports whether one of the views before index i in `c` has the same state as view i.
 func (c cellState) seen(i int) bool {
 	for _, v := range c[:i] {
 		if v.state == c[i].state {

@@ -42,7 +42,7 @@ func (s wrongSum) name(k *keeper) string {
 	return strings.Join(parts, ":")
 }
 
-// Tidy implements replicator.Tidier.
+// Tidy implements replicator.Tidier. It corrects the sums of those groups of a counter that Strays listed.
 func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) (mended int, err error) {
 	if len(strays) == 0 {
 		return 0, nil
@@ -51,7 +51,7 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 	around := span{from: math.MaxUint64}
 	for _, s := range strays {
 		named[s.At] = true
-		around.from, around.to = min(around.from, placeOf(s.At)), max(around.to, placeOf(s.At))
+		around.from, around.to = min(around.from, hashOf(s.At)), max(around.to, hashOf(s.At))
 	}
 	mended, err = t.mendSums(ctx, k, around, func(s wrongSum) bool { return named[s.id] })
 	return mended, classify(err, "view "+k.view.Name+": correcting the sums")

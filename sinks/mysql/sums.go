@@ -28,10 +28,10 @@ type span struct{ from, to uint64 }
 
 func everyGroup() span { return span{0, math.MaxUint64} }
 
-func (s span) holds(id string) bool { h := placeOf(id); return s.from <= h && h <= s.to }
+func (s span) holds(id string) bool { h := hashOf(id); return s.from <= h && h <= s.to }
 
-// placeOf returns a group's hash. Groups are compared in ranges of hashes.
-func placeOf(id string) uint64 {
+// hashOf returns a group's hash. The sums of groups are compared for one range of hashes at a time.
+func hashOf(id string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id))
 	return h.Sum64()
@@ -181,8 +181,9 @@ func (c *comparison) add(state cellState) (unmatched []row, err error) {
 	return unmatched, nil
 }
 
-// match counts contributions to groups that have no record yet. If the table lacks the exact group but has one that its
-// collation treats as equal, the contribution counts for that one.
+// match counts contributions to groups that the comparison has no record of yet. The table may lack a contribution's
+// exact group, and have one that its collation treats as equal. The contribution then counts for the group in the
+// table.
 func (c *comparison) match(ctx context.Context, unmatched []row) error {
 	for some := range slices.Chunk(unmatched, maxList) {
 		shown, err := readSums(ctx, c.q, c.k, " WHERE "+c.k.isOneOf(some))

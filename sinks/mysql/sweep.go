@@ -77,7 +77,7 @@ func claimed(ctx context.Context, q querier, owners []owner, keys []replicator.K
 type owner struct {
 	source string
 	id     uint32
-	salt   salt // nil if read by ownersOf, which doesn't select the salt
+	salt   salt // precedes the view's contributions in that source's digests; ownersOf leaves it nil
 }
 
 // ownersOf returns all sources that feed a view, this one included.
@@ -110,8 +110,8 @@ func (t *Target) keyKinds(ctx context.Context, k *keeper) ([]any, error) {
 	return kinds, nil
 }
 
-// keyKind returns a sample value that shows the type of the column's values in a key. For a DECIMAL or a time, it is a
-// text with as many digits after the point as the column's values have.
+// keyKind returns a sample of the Go type that the column's values have in a replicator.Key. For a DECIMAL or a time,
+// it is a text with as many digits after the point as the column's values have.
 func (c *SourceColumn) keyKind() any {
 	_, digits, _ := strings.Cut(strings.TrimRight(c.Type, ") unsigedzrofl"), "(")
 	switch kind := c.kind(); kind {

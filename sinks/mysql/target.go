@@ -35,7 +35,7 @@ var _ replicator.Target = (*Target)(nil)
 // salt precedes a view's contributions in their digests, so that digests differ between views.
 type salt = []byte
 
-// Versions implements replicator.Target.
+// Versions implements replicator.Target. It reads the versions from the cells' states.
 func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	versions, err := t.versions(ctx, cells, func(replicator.Cell, *keeper) bool { return true })
 	return versions.Spans(), err

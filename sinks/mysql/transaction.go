@@ -92,7 +92,7 @@ func (w *writer) begin(
 		}
 		return nil
 	}
-	// The states of entities come first, then writeOwners' result.
+	// The first result has the states of `entities`, if there are any. The next one is that of writeOwners.
 	owners := min(len(entities), 1)
 	horizons := owners + min(len(t.others), 1) + crowds.reads()
 	for set := 0; rows.NextResultSet(); set++ {
@@ -126,11 +126,13 @@ func (w *writer) lockAll() error {
 	return w.locked(rows, len(all))
 }
 
-// writeLocks appends the query that locks the partitions of the batch's keys, in order. It locks partitions and not
-// states, because a state that doesn't exist yet can't be locked.
+// writeLocks appends the query that locks the partitions of a batch's keys, in order. A partition is a share of all
+// keys, and has a row in replicator_locks. The query locks partitions and not states, because a state that doesn't
+// exist yet can't be locked.
 //
-// The join with a list finds the rows one by one. For "id IN (…)" MySQL reads this small table from end to end, even
-// with FORCE INDEX, and waits for every row that another transaction has locked.
+// A join with a derived table of the partitions' ids makes MySQL find the rows one by one. For "id IN (...)" MySQL
+// reads this small table from end to end, even with FORCE INDEX, and waits for every row that another transaction has
+// locked.
 func (w *writer) writeLocks(partitions []int) {
 	if len(partitions) == 1 {
 		w.write("SELECT epoch FROM ", locksTable, " WHERE id = ", strconv.Itoa(partitions[0]), " FOR UPDATE")
@@ -183,7 +185,7 @@ type heldState struct {
 	views  cellState
 	stored string // the cell's state as it is stored; "" if none was read
 
-	source, entity string // set if the cell is another source's: that source, and its id of the entity
+	source, entity string // for a state of another source: the source, and the key's id among its states; else ""
 }
 
 func (s heldStates) of(entity, cell string) heldState {
@@ -226,8 +228,8 @@ func readStates(ctx context.Context, q querier, entities []string) (heldStates, 
 	return found, nil
 }
 
-// writeReading appends the query for the states of the entities' cells. If cells is not empty, the query reads only
-// cells with these ids.
+// writeReading appends the query for the states of all cells of the entities. An entity is a key of one source, and may
+// have several cells. If `cells` is not empty, the query reads only cells with these ids.
 func (w *writer) writeReading(entities, cells []string) {
 	w.write("SELECT entity, cell, state FROM ", stateTable, " WHERE entity IN (")
 	w.binaries(entities)

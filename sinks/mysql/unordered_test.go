@@ -42,7 +42,7 @@ func TestForeignKeyChecksAreTurnedOffAsTheServerCanDoIt(t *testing.T) {
 		}
 		k, w := &keeper{}, &writer{server: s}
 		k.unordered.Store(true)
-		w.begins(k, "INSERT")
+		w.beginWrite(k, "INSERT")
 		if got := string(w.text); got != c.begin {
 			t.Errorf("%s: the statement begins with %q, want %q", c.version, got, c.begin)
 		}

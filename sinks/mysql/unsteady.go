@@ -53,8 +53,9 @@ func unsteady(k *keeper, sh *shape) []string {
 	return problems
 }
 
-// steadyTime ends the declaration of a TIMESTAMP with a default. Otherwise, if explicit_defaults_for_timestamp is off,
-// the first NOT NULL TIMESTAMP of a table gets ON UPDATE CURRENT_TIMESTAMP.
+// steadyTime returns the end of the declaration of a TIMESTAMP column: NULL, or NOT NULL with a default. Without this
+// end, and with explicit_defaults_for_timestamp off, the first NOT NULL TIMESTAMP of a table gets ON UPDATE
+// CURRENT_TIMESTAMP.
 func steadyTime(nullable bool) string {
 	if nullable {
 		return " NULL"

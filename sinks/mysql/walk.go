@@ -41,7 +41,8 @@ func (t *Target) pageKeys(
 	if err != nil {
 		return nil, "", err
 	}
-	// Find the types only after reading the rows: a row that the program wrote has a state, whose key shows the types.
+	// Find the types of the key's values only after reading the rows. If the program wrote a row before, the row's
+	// state exists by now, and the key in that state shows the types.
 	kinds, err := t.keyKinds(ctx, k)
 	if err != nil {
 		return nil, "", err
@@ -109,7 +110,7 @@ func (p cellPlace) cell(source string) (replicator.Cell, error) {
 	return parseCell(source, string(p.Entity), string(p.Cell))
 }
 
-// cells pages through the states of the source's cells and returns the wanted ones.
+// cells reads a page of the states of the source's cells, and returns the cells for which `wanted` returns true.
 func (t *Target) cells(
 	ctx context.Context, from string, limit int, wanted func(cellState) bool,
 ) (cells []replicator.Cell, next string, err error) {

@@ -35,7 +35,7 @@ func (e misfitError) Error() string { return e.why + " does not fit " + e.column
 // widening caches, for a moment, how columns that a value did not fit can be widened.
 type widening struct {
 	mu    sync.Mutex
-	found map[string]widened // the cached answers, by view and column
+	found map[string]widened // by view and column: how the column can be widened
 }
 
 type widened struct {
@@ -46,8 +46,9 @@ type widened struct {
 // askAgain is how long the answer about a column is cached, so that many values that don't fit cause only one query.
 const askAgain = time.Second
 
-// makeRoom widens the column that a value did not fit, if the source's column is wider now. Then it returns an error
-// (again) that makes the caller open the view again. Otherwise reason is err, with advice for the operator.
+// makeRoom handles `err`: a value did not fit a column. If the source's column is wider now, and the program made the
+// view's column, makeRoom widens the view's column. If it returns `again`, the caller must open the view again.
+// Otherwise `reason` is `err`, with advice if there is any.
 func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, again error) {
 	var misfit misfitError
 	if !errors.As(err, &misfit) || misfit.column == k.version || k.ledger && misfit.column == k.amount() {

@@ -111,11 +111,11 @@ func (w *writer) remove(k *keeper, changes []change) error {
 	return w.removeWhere(k, gone, k.keys, exactly(k.keys)) // k.keys is compared as well, so that its index can be used
 }
 
-// removeWhere deletes the rows that have one of the changes' keys. Each of lists has the key's columns, or expressions
-// of them. A row must match by every list.
+// removeWhere deletes the rows that have the key of one of the changes. Each element of `lists` is the columns to
+// compare with that key: as they are, or converted to binary. A row is deleted only if the columns of every list match.
 func (w *writer) removeWhere(k *keeper, changes []change, lists ...[]*column) error {
 	for some := range slices.Chunk(changes, maxList) {
-		w.begins(k, "DELETE", "FROM ", k.table, " WHERE ")
+		w.beginWrite(k, "DELETE", "FROM ", k.table, " WHERE ")
 		for i, columns := range lists {
 			if i > 0 {
 				w.write(" AND ")
@@ -201,7 +201,7 @@ func appendAfter(b []byte, n int, between string) []byte {
 
 func (w *writer) insert(k *keeper, rows []row, keys [][]any, suffix string) error {
 	for n := 0; n < len(rows); {
-		w.begins(k, "INSERT", "INTO ", k.table, " (", k.inserted, ") VALUES ")
+		w.beginWrite(k, "INSERT", "INTO ", k.table, " (", k.inserted, ") VALUES ")
 		for from := n; n < len(rows) && n-from < maxList && !w.full(); n++ {
 			w.text = appendAfter(w.text, n-from, ",")
 			w.text = k.appendRow(w.text, rows[n], keys[n])
