@@ -246,7 +246,7 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 		}
 	}
 	if !rejected {
-		return t.cannotTakeBack(at, err) // no row was refused, but subtracting an old amount
+		return t.cannotTakeBack(at, err) // the server refused no row, but the subtraction of an old amount
 	}
 	return t.applyOrSplit(ctx, batch, items, mode)
 }

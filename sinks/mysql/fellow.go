@@ -22,8 +22,8 @@ type batchStates struct {
 	horizons map[uint32]int64 // by view id: the log position below which deleted cells may have been forgotten
 }
 
-// entities appends the ids that a key has in the table of states, one for each source. The first is `own`, the id of
-// the source that this target applies. The others are of the other sources that may have rows of the key.
+// entities appends the ids that a key has in the table of states, one for each source. The first is `own`, the key's id
+// at the target's source. The others are its ids at the other sources that may have rows of the key.
 func (t *Target) entities(all []string, own string, key replicator.Key) []string {
 	all = append(all, own)
 	for _, source := range t.others.Of(key) {

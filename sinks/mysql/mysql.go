@@ -125,7 +125,8 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := s.dropLeft(ctx); err != nil {
 		return nil, err
 	}
-	epoch, err := s.readEpoch(ctx) // before the views' ids, because a swap changes both
+	// Read the epoch before the views' ids. If a swap changes both in between, the target's first batch fails.
+	epoch, err := s.readEpoch(ctx)
 	if err != nil {
 		return nil, err
 	}

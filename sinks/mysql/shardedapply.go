@@ -139,8 +139,8 @@ func (t *shardedTarget) applyRound(ctx context.Context, round []judge.Part) ([]r
 	return outcomes, err
 }
 
-// withdraw removes a value that one shard rejected from the other shards, which applied their parts of the value. A
-// value that can't be written as a whole contributes nothing.
+// withdraw handles values of which a shard rejected its part: it removes the other parts from the shards that applied
+// them. A value that can't be written as a whole contributes nothing.
 func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected map[replicator.ValueAt][]error) error {
 	back := t.parts()
 	for shard := range put {
