@@ -11,7 +11,7 @@ import (
 // to one view. Methods identify it by the op's index in the batch, and its own index in Op.Values.
 type Batch struct {
 	ops      []replicator.Op
-	first    []int // by op: the index in verdicts of the op's first value
+	first    []int // by op: the index of its first value's verdict in `verdicts`
 	verdicts []verdict
 	unknown  []bool                // by op: a view can't tell whether the op is stale
 	beside   []replicator.Rejected // refused values of cells that have no op in the batch
@@ -50,15 +50,16 @@ func (b *Batch) Begin(ops []replicator.Op) {
 		b.first = append(b.first, n)
 		n += len(ops[i].Values)
 	}
-	clear(b.verdicts) // clears only the length: the memory beyond it is zero already
+	clear(b.verdicts) // up to its length; what the slice has beyond that is zero already
 	b.verdicts = slices.Grow(b.verdicts[:0], n)[:n]
 	clear(b.unknown)
 	b.unknown = slices.Grow(b.unknown[:0], len(ops))[:len(ops)]
 }
 
 // Unknown reports whether a view of the op can't tell if the op is stale, because the sink may have removed the state
-// that would say so. known returns what the sink knows of the op's cell in the view of a value. A sink calls Unknown
-// before it judges the op's values, so that no view applies an op that another view can't judge.
+// that would say so. `known` returns what the sink knows of the op's cell in the view of one of the op's values, given
+// the value's index. A sink calls Unknown before it judges the op's values, so that no view applies an op that another
+// view can't judge.
 func (b *Batch) Unknown(op int, known func(value int) Known) bool {
 	b.unknown[op] = false
 	for value := range b.ops[op].Values {
@@ -67,8 +68,9 @@ func (b *Batch) Unknown(op int, known func(value int) Known) bool {
 	return b.unknown[op]
 }
 
-// UnknownIn is Unknown for a single view. Sinks that write view by view call it, because other views may already have
-// applied the op. Batch.Applied lists the op as unknown if it is unknown in any view.
+// UnknownIn reports whether a single view can't tell if the op is stale. Sinks that write view by view call it instead
+// of Unknown, because other views may already have applied the op. Batch.Applied lists the op in its field Unknown if
+// any view can't tell.
 func (b *Batch) UnknownIn(op int, known Known) bool {
 	unknown := known.State.Unknown(b.ops[op], known.Horizon)
 	b.unknown[op] = b.unknown[op] || unknown
@@ -93,14 +95,14 @@ func (b *Batch) Judge(op, value int, known Known) (next replicator.State, applie
 // applies, or was never judged.
 func (b *Batch) Reject(op, value int, why error) { b.verdicts[b.first[op]+value].why = why }
 
-// RejectBeside records that the target refused the value of a different cell, which has no op in the batch. The op made
-// the target show that value, as when several cells share a document.
+// RejectBeside records that the target refused a value of another cell, which has no op in the batch. `op` is the index
+// of the op that made the target show that value. This can happen when several cells share a document.
 func (b *Batch) RejectBeside(op, view int, why error) {
 	b.beside = append(b.beside, replicator.Rejected{Op: op, View: view, Err: why})
 }
 
-// Applied returns the outcome of the batch. An op is stale if at least one of its values was judged, and none was
-// applied or rejected without being judged.
+// Applied returns the outcome of the batch. An op is stale if none of its values applies. Two kinds of ops are never
+// stale: an op without a judged value (see Judge), and an op with a value that was rejected but never judged.
 func (b *Batch) Applied() replicator.Applied {
 	var out replicator.Applied
 	for i := range b.ops {

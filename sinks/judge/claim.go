@@ -13,13 +13,14 @@ type Fellow struct {
 	Source string
 	Known
 
-	// Barren: the row waits until the row that the view shows is deleted, but the view can't hold it. When its turn comes,
-	// the view shows nothing, and the cell stays a dead letter.
+	// Barren: the fellow's row waits until the row that the view shows is deleted, but the view can't hold the fellow's
+	// row. After that deletion the view shows nothing, and the fellow's cell stays a dead letter.
 	Barren bool
 }
 
-// Leads reports whether the view shows the fellow's row, even if that row contributes nothing. It does if the row
-// doesn't wait for another one to be deleted, and exists or still has a contribution in the view.
+// Leads reports whether the view shows the row of the source that f stands for, even if that row contributes nothing.
+// It does if the row doesn't wait for another source's row to be deleted, and exists or still has a contribution in the
+// view.
 func (f Fellow) Leads() bool { return !f.Waits && (f.Shown || f.State.Version != replicator.NoVersion) }
 
 // Claim is the rule for a cell that has a row at several sources, as while an entity moves between shards. A view shows

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Cursor encodes the place where the next page of a listing begins. Only the Target that made a cursor can read it.
-// Binary data in place must be []byte: JSON changes a string that is not UTF-8.
+// Cursor encodes `place`, which says where the next page of a listing begins. Only the Target that made a cursor can
+// read it. Binary data in `place` must be []byte: JSON changes a string that is not UTF-8.
 func Cursor(place any) string {
 	text, err := json.Marshal(place)
 	if err != nil {
@@ -15,7 +15,7 @@ func Cursor(place any) string {
 	return string(text)
 }
 
-// At decodes a cursor into place. The cursor "" stands for the beginning, and leaves place unchanged.
+// At decodes a cursor into `place`. The cursor "" stands for the beginning, and leaves `place` unchanged.
 func At(cursor string, place any) error {
 	if cursor == "" {
 		return nil

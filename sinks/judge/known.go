@@ -35,15 +35,16 @@ func (k Known) Outdated(before int64) bool {
 	return (k.Shown || k.State.Version != replicator.NoVersion) && max(k.State.Order, k.State.AsOf) < before
 }
 
-// Beyond reports whether the state comes from a later log position than the re-read look. If this is so even for a
-// second re-read, which began after the state was read, then the log has no such position: the state was changed by
-// hand, and would make the view ignore all changes of the cell.
+// Beyond reports whether the state comes from a later log position than `look`, the op of a re-read of the cell. If
+// this is so even for a second re-read, which began after the state was read, then the log has no such position. The
+// state was changed by hand, and would make the view ignore all changes of the cell.
 func (k Known) Beyond(look replicator.Op) bool {
 	return look.AsOf != 0 && max(k.State.Order, k.State.AsOf) > look.AsOf
 }
 
-// Refused reports whether the target refused the row that the re-read look found: the sink recorded a dead letter, or
-// it has the row's version and shows nothing. The second case covers refusals that earlier releases did not record.
+// Refused reports whether the target refused the row in `look`, the op of a re-read of the cell. Either the sink
+// recorded a dead letter, or its state has the row's version and the view shows nothing. The second case covers
+// refusals that earlier releases did not record.
 func (k Known) Refused(look replicator.Op) bool {
 	return !k.Shown && (k.Dead && k.State.Covers(look) || k.State.Version == look.Version)
 }
@@ -65,14 +66,14 @@ func ReadState(r *wire.Reader) replicator.State {
 	return replicator.State{Version: int64(version - 1), Order: int64(order), AsOf: int64(asOf)}
 }
 
-// Versions has, for each of a list of cells, the lowest and highest version in the views asked so far. See
+// Versions has, for each of a list of cells, the lowest and highest version in the views that were added so far. See
 // Target.Versions.
 type Versions []replicator.Span
 
-// notAsked is the span of a cell before any view was asked about it. Any version lowers and raises it.
+// notAsked is the Span of a cell before Add: the first version that is added becomes both ends.
 var notAsked = replicator.Span{Lowest: math.MaxInt64, Highest: math.MinInt64}
 
-// NewVersions makes the Versions of n cells, before any view is asked.
+// NewVersions returns the Versions of n cells, without any version yet.
 func NewVersions(n int) Versions {
 	v := make(Versions, n)
 	for i := range v {
@@ -86,14 +87,14 @@ func (v Versions) Add(cell int, version int64) {
 	v[cell] = replicator.Span{Lowest: min(v[cell].Lowest, version), Highest: max(v[cell].Highest, version)}
 }
 
-// Join includes the versions that the same cells have in other views.
+// Join extends each cell's span by the versions that the same cell has in other views (`elsewhere`).
 func (v Versions) Join(elsewhere Versions) {
 	for i, s := range elsewhere {
 		v[i] = replicator.Span{Lowest: min(v[i].Lowest, s.Lowest), Highest: max(v[i].Highest, s.Highest)}
 	}
 }
 
-// Spans returns each cell's lowest and highest version. For a cell that no view was asked about, both are NoVersion.
+// Spans returns each cell's lowest and highest version. For a cell of which no version was added, both are NoVersion.
 func (v Versions) Spans() []replicator.Span {
 	for i := range v {
 		if v[i] == notAsked {

@@ -111,9 +111,9 @@ func (m *Marks) Foreign() []string {
 	return slices.Clone(m.foreign)
 }
 
-// Check checks stood, the mark that the sink has of a view. It fails with ErrSinkLost if stood is lower than the last
-// mark that this target saw or wrote, and with ErrRegistered if another target has begun the epoch that is to be
-// marked.
+// Check compares `stood`, the mark that the sink has of a view, with the last mark that this target saw or wrote. If
+// `stood` is lower, it fails with ErrSinkLost. If another target has begun the epoch that is to be marked, it fails
+// with ErrRegistered.
 func (m *Marking) Check(view int, stood replicator.Standing) error {
 	last, is, at := m.marks.last[view], stood.Position, m.at.Position
 	if stood.Below(last) {
@@ -132,7 +132,8 @@ func (m *Marking) Gone(view int) error {
 	return fmt.Errorf("the mark of view %s is gone: %w", m.marks.views[view].Name, replicator.ErrSinkLost)
 }
 
-// Raise checks a view's mark as Check does, and returns the mark to write instead.
+// Raise returns the mark that the sink must write in place of `stood`, the mark that it has of a view. It fails where
+// Check or Note does.
 func (m *Marking) Raise(view int, stood replicator.Standing) (replicator.Standing, error) {
 	if err := m.Check(view, stood); err != nil {
 		return replicator.Standing{}, err
@@ -141,9 +142,9 @@ func (m *Marking) Raise(view int, stood replicator.Standing) (replicator.Standin
 	return raised, m.Note(view, raised)
 }
 
-// Note records a view's new mark. Raise calls it; a sink whose marks have several copies calls it itself. It fails with
-// replicator.Overtaken if the new mark has another epoch than the position that is being marked: another target has
-// begun a later epoch, or a later fill of the view.
+// Note records a view's new mark. Raise calls Note; a sink whose marks have several copies calls Note itself. Note
+// fails with replicator.Overtaken if the new mark has another epoch than the progress that Marks.Mark was given:
+// another target has begun a later epoch, or a later fill of the view.
 func (m *Marking) Note(view int, marked replicator.Standing) error {
 	if marked.Position.Epoch() != m.at.Position.Epoch() {
 		return &replicator.Overtaken{View: m.marks.views[view].Name, By: marked.Position}

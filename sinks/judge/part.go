@@ -22,7 +22,8 @@ func (p *Part) Add(place int, op replicator.Op) {
 	p.Ops, p.opInBatch = append(p.Ops, op), append(p.opInBatch, place)
 }
 
-// At returns where one of the part's values is in the whole batch. op and view are the part's indexes.
+// At returns where a value is in the whole batch. `op` and `view` are its indexes in p, the part of the batch that one
+// target applies.
 func (p *Part) At(op, view int) replicator.ValueAt {
 	return replicator.ValueAt{Op: p.opInBatch[op], View: p.viewInBatch[view]}
 }

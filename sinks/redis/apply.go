@@ -89,9 +89,10 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return b.Applied(), nil
 }
 
-// decide calls e.decide, and repeats it after errors that it can repair. If the record's layout is unknown, it reads
-// the registry, where another process may have added the layout. It removes a record that can't be read. It asks disown
-// about states of a later generation.
+// decide plans the effects of the batch on an entity (entity.decide), and repeats that after errors that it can repair.
+// If the layout of the entity's record is unknown (the part that many records share), another process may have
+// registered it: decide reads the registry. It removes a record that can't be read, and asks `disown` about states that
+// a later definition of a view wrote.
 func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 	for looked := false; ; {
 		err := e.decide(b)
@@ -118,10 +119,10 @@ func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 	}
 }
 
-// disown makes the view ignore a later generation in a record (one begins when a view is redefined), if the view's mark
-// has the generation of this process. A generation is marked before it is written with, so no process owns the later
-// one. It is left over from a batch in flight when the marks were lost, if the clock, which numbers generations, was
-// set back.
+// disown makes a view ignore a generation (number of the view's definition) in a record that is later than this
+// process's, if the view's mark still has this process's. A process marks a generation before it writes with it, so no
+// process uses the later one. A batch in flight can leave it behind when the marks are lost, if the clock, which
+// numbers generations, was set back.
 func (t *Target) disown(ctx context.Context, newer newerError) (bool, error) {
 	known, err := t.sink.readMarks(ctx, t.source)
 	if err != nil || known[newer.k.view.Name] == nil {
@@ -157,7 +158,7 @@ func (t *Target) read(ctx context.Context, entities []*entity) error {
 }
 
 // sumBeyond begins a script's answer if a change would take the sum of a ranking's member beyond the range of a double.
-// The member follows. Any other such answer is the type that the key has instead of the view's.
+// The member follows. Without sumBeyond, the answer is the type of the key, which is not the view's type.
 const sumBeyond = "="
 
 // refused returns the error for a contribution that the key can't hold. found is the script's answer: sumBeyond and a
@@ -170,7 +171,7 @@ func refused(key, found string) error {
 	return fmt.Errorf("the key %q holds a %s that something else put there: delete or rename it, then retry", key, found)
 }
 
-// Versions implements replicator.Target.
+// Versions returns, for each cell, the lowest and highest version in the target's views that the cell feeds.
 func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	keys := make([]string, len(cells))
 	for i, c := range cells {

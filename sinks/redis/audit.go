@@ -15,8 +15,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// audit compares stored sums with the sums of what all records contribute, as of one moment. It calls do with the wrong
-// ones, if there are any. Only one audit runs at a time on a server; it is known by a name.
+// audit compares the stored sums in `list` with the sums of what all records contribute, as of one moment. If some are
+// wrong, it calls `do` with them and the name of the audit. Only one audit runs at a time on a server.
 func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(name string, wrong []wrongSum) error) error {
 	if len(list) == 0 {
 		return nil
@@ -122,8 +122,8 @@ func (s *sums) addAsOf(ctx context.Context, name string) error {
 	})
 }
 
-// step calls the script of audits for one step, such as "begin". It returns nil if another audit is running, or if this
-// one has expired.
+// step calls the script sums.lua for one step of an audit, such as "begin". An audit compares stored sums with what
+// records contribute. step returns nil if another audit is running, or if the named one has expired.
 func (t *Target) step(ctx context.Context, keys []string, step, name string, k *keeper, args ...any) ([]any, error) {
 	c := newCall(append([]string{checkKey, beforeKey}, keys...), append([]any{step, name, string(k.kind)}, args...)...)
 	cmds, err := t.sink.run(ctx, t.sink.sums, []call{c})

@@ -217,8 +217,8 @@ func decideAll(t testing.TB, target *Target, ops []replicator.Op, stored map[str
 	store(&b.arena, write)
 	w := &b.writing
 	for rest := write; len(rest) > 0; rest = rest[len(w.entities):] {
-		w.take(&b.arena, rest)
-		w.call(&b.arena, "")
+		w.fill(&b.arena, rest)
+		w.finish(&b.arena, "")
 		out.calls, out.keys, out.bytes = out.calls+1, out.keys+len(w.keys), out.bytes+len(w.args.text)
 	}
 	for _, e := range write {

@@ -7,9 +7,9 @@ import (
 	"replicator"
 )
 
-// changes returns the changes of keys that make the batch's moves (each replaces a cell's contribution to a view).
-// after is the entity's new record. Sets and rankings come first, as the script requires, unless changes of two views
-// have the same key (meet): then the first of these changes decides the key's type.
+// changes returns the changes of keys that carry out b.moves. A move replaces one cell's contribution to one view.
+// `after` is the entity's new record. Changes of sets and rankings come first, as the script requires. But if changes
+// of two views have the same key (`meet`), the order stays: the first one decides the key's type.
 func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err error) {
 	moves, views := b.moves, 0
 	all = b.changes.take(2 * len(moves))
@@ -33,7 +33,7 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 		}
 		all, moves = c.out, moves[n:]
 	}
-	all = staying(all, b.cluster)
+	all = dropStaying(all, b.cluster)
 	for i := range all {
 		if _, is := e.blocked[all[i].viewKey]; is {
 			all[i].strict, all[i].goes = false, asIs
@@ -45,9 +45,10 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 	return all, meet, nil
 }
 
-// staying drops changes that would remove what another view still shows at the key. In a cluster, it replaces each by a
-// change that leaves the key as it is, and only removes this view's contribution that is stored beside the key.
-func staying(all []change, cluster bool) []change {
+// dropStaying drops each change that would remove what another view still shows at the same key. In a cluster, it
+// replaces such a change by one that leaves the key as it is, and removes only the contribution that the sink stores
+// beside the key for the view whose change it is.
+func dropStaying(all []change, cluster bool) []change {
 	if !cluster {
 		return slices.DeleteFunc(all, func(ch change) bool { return ch.stays })
 	}
@@ -96,8 +97,8 @@ type changer struct {
 	after  *record
 	moves  []move
 	whole  bool            // in a cluster: changes of sums list all of the entity's amounts, not only the new ones
-	first  int             // the index in out of the view's first change
-	places map[viewKey]int // the index in out of each key's change; nil while the view has few changes
+	first  int             // where the view's changes begin in `out`
+	places map[viewKey]int // by key: the index of its change in `out`; nil while the view has few changes
 	out    []change
 	cells  []cellClaims // what each cell of the entity now contributes; nil until needed
 	one    [1]cellClaims
@@ -166,8 +167,8 @@ func (c *changer) wholeAmounts(t viewKey) error {
 	return nil
 }
 
-// at returns the change of a key. If the key has none yet, at adds one, and isNew is true.
-func (c *changer) at(t viewKey) (ch *change, isNew bool) {
+// changeAt returns the change of a key. If c.out has none yet, changeAt adds one, and isNew is true.
+func (c *changer) changeAt(t viewKey) (ch *change, isNew bool) {
 	i, known := c.places[t]
 	if c.places == nil {
 		i = slices.IndexFunc(c.out[c.first:], func(ch change) bool { return ch.viewKey == t })
@@ -199,7 +200,7 @@ func (c *changer) leave(t viewKey) {
 // begin adds a change of a key. It returns the change, and the contributions of all the entity's cells. If the key
 // already has a change, it returns nil.
 func (c *changer) begin(t viewKey) (ch *change, cells []cellClaims, err error) {
-	ch, isNew := c.at(t)
+	ch, isNew := c.changeAt(t)
 	if !isNew {
 		return nil, nil, nil
 	}
@@ -295,11 +296,12 @@ func (t viewKey) claimedBy(cells []cellClaims) bool {
 // few is the length up to which a list is searched element by element, without a map.
 const few = 16
 
-// amountChanges makes the changes of sums: it subtracts the move's old amounts and adds the new ones, but leaves out
-// what is in both.
+// amountChanges makes the changes of sums for one move, which replaces a cell's contribution. They subtract the amounts
+// of the old contribution, and add those of the new one. An amount in both is left out, or has its sum written again if
+// the move says so (`rewrite`).
 func (c *changer) amountChanges(id viewID, m move) {
 	add := func(x claim, amount string) *change {
-		ch, _ := c.at(viewKey{id, x.kind, x.key})
+		ch, _ := c.changeAt(viewKey{id, x.kind, x.key})
 		ch.args = append(ch.args, cmp.Or(x.member, c.entity.text), amount)
 		return ch
 	}
@@ -325,7 +327,7 @@ func (c *changer) amountChanges(id viewID, m move) {
 			added[x]--
 			add(x, x.added()).strict = true
 		case m.rewrite:
-			add(x, x.again()).strict = true
+			add(x, x.addingNothing()).strict = true
 		}
 	}
 }

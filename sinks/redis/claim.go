@@ -23,19 +23,19 @@ const (
 	kindHash    = 'h'
 	kindJSON    = 'j'
 	kindSet     = 's' // a set of the entities' own keys
-	kindMembers = 'm' // a set of other members: several entities may contribute the same member
+	kindMembers = 'm' // a set of members that are not entities' keys: several entities may contribute the same one
 	kindUnique  = 'u'
 	kindCounter = 'c'
 	kindRanking = 'z'
 	kindDead    = 'd' // no contribution: the cell is a dead letter in the view
-	kindWaiting = 'w' // follows kindDead: member encodes the claims to show once another source's row is deleted
+	kindWaiting = 'w' // after kindDead: `member` encodes what to show once another source's row of the cell is deleted
 )
 
 // row is a cell's contribution to a hash or a JSON object.
 type row struct {
 	fields []field
 	digest digest
-	kept   bool // the stored record has the values, too, because a change of another row may need them
+	kept   bool // the entity's record has the values, too: a change of another cell with the same key may need them
 	whole  bool // the fields' values are known; otherwise only their names are
 }
 
@@ -158,7 +158,8 @@ func counts(kind byte) bool {
 
 func (c *claim) counted() string { return cmp.Or(c.amount, "1") }
 
-// added returns the script's argument that adds the claim to a sum. In a ranking, the "+" also counts one more claim.
+// added returns the script's argument that adds the claim (what the cell contributes) to a sum. In a ranking, "+" also
+// raises the number of contributions by one.
 func (c *claim) added() string {
 	if c.kind == kindRanking {
 		return "+" + c.counted()
@@ -166,7 +167,7 @@ func (c *claim) added() string {
 	return c.counted()
 }
 
-// takenBack returns the script's argument that subtracts the claim from a sum.
+// takenBack returns the script's argument that subtracts the claim (what the cell contributed) from a sum.
 func (c *claim) takenBack() string {
 	if c.kind == kindRanking {
 		return "-" + c.counted()
@@ -174,20 +175,22 @@ func (c *claim) takenBack() string {
 	return negated(c.counted())
 }
 
-// again returns the script's argument that adds nothing, and makes the script write the stored sum to the key again.
-func (c *claim) again() string {
+// addingNothing returns the script's argument that leaves a sum as it is, but makes the script write the sum to the
+// view's key again.
+func (c *claim) addingNothing() string {
 	if c.kind == kindRanking {
 		return "="
 	}
 	return "0"
 }
 
-// barren is the amount of a kindWaiting claim if the view can't hold the waiting row. Once the other source's row is
-// deleted, the view shows nothing for the cell.
+// barren is the `amount` of a claim of kindWaiting if the view can't hold the row that waits. Once the other source's
+// row of the cell is deleted, the view shows nothing for the cell.
 const barren = "-"
 
-// waiting returns the claims of a cell whose row waits until another source's row is deleted: a dead letter, and the
-// claims that it will have then. why is the error if the view can't hold these; nil: it can.
+// waiting returns what a record stores for a cell whose row waits until another source's row of the cell is deleted.
+// That is a dead letter, and `claims` in encoded form: what the cell contributes afterwards. `why` is the error if the
+// view can't hold `claims`; nil: it can.
 func waiting(claims []claim, why error) []claim {
 	waits := claim{kind: kindWaiting}
 	if why != nil {
@@ -202,8 +205,8 @@ func waiting(claims []claim, why error) []claim {
 	return []claim{{kind: kindDead}, waits}
 }
 
-// waits decodes the claims that a cell will have once another source's row is deleted. held is false if the view can't
-// hold them. waits is false if the cell doesn't wait.
+// waits decodes what a cell contributes once another source's row of the cell is deleted. held is false if the view
+// can't hold that. waits is false if the cell doesn't wait.
 func (v *viewRecord) waits() (claims string, held, waits bool) {
 	if !v.dead() {
 		return "", false, false

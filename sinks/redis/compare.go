@@ -38,7 +38,7 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 			}
 			before[i] = e.stored
 		}
-		if err := t.sink.show(ctx, slices.Concat(compared...)); err != nil {
+		if err := t.sink.readSpots(ctx, slices.Concat(compared...)); err != nil {
 			return nil, classify(err, "reading what the views hold")
 		}
 		if err := t.read(ctx, todo); err != nil {
@@ -66,13 +66,13 @@ type comparison struct {
 	states  []replicator.State
 	text    string                  // the entity's key
 	want    []claim                 // what the entity should contribute to the view
-	known   []claim                 // what the entity contributes according to its record
-	spots   []spot                  // the keys, or members of keys, of the claims in want and known
+	known   []claim                 // what the entity contributes according to its record in Redis
+	spots   []spot                  // the keys, or members of keys, that `want` and `known` have
 	dead    []replicator.Difference // the entity's cells that are dead letters
 
-	applied bool // according to the record, the sink has applied what each cell should contribute
-	unclear bool // another source's row is shown, and the record lacks its values: nothing can be compared
-	unknown bool // the record has no state of the entity in this view: the sink did not write what the view shows
+	applied bool // according to the entity's record, the sink has applied what each cell should contribute
+	unclear bool // the view shows another source's row, whose values the entity's record lacks: nothing can be compared
+	unknown bool // the entity's record has no state in this view: the sink did not write what the view shows
 }
 
 // spot is a key, or a member of a key, at which a view shows or should show a contribution of the entity.
@@ -81,7 +81,7 @@ type spot struct {
 	want   *claim // what the key or member should show of the entity; nil: nothing
 	known  bool   // according to the entity's record, the key or member shows a contribution of the entity
 	cmd    redis.Cmder
-	posted *redis.BoolCmd // in a cluster: whether the entity's contribution is also stored beside the key
+	posted *redis.BoolCmd // in a cluster: whether the hash at postKey has the entity's contribution to the key, too
 	held   bool           // the key or member really shows a contribution of the entity
 	gone   bool           // the key or member shows nothing, neither of this entity nor of another one
 	right  bool           // the key or member shows exactly want
@@ -138,13 +138,13 @@ func (t *Target) comparisons(ctx context.Context, e *entity, ops []replicator.Op
 	for _, c := range list {
 		sortCells(c.k.view, wanted[c])
 		c.merge(wanted[c])
-		c.place()
+		c.addSpots()
 	}
 	return list, nil
 }
 
-// others adds what other sources contribute to the entity, according to the record, to both c.want and c.known. So it
-// never counts as a difference: each source's own `verify` compares it.
+// others adds what other sources, such as shards, contribute to the entity according to its record `r`. It adds that to
+// both `c.want` and `c.known`, so it never counts as a difference: each source's own `verify` compares it.
 func (c *comparison) others(r *record) (cells []cellClaims, err error) {
 	for i := range r.cells {
 		for _, id := range c.k.ids[1:] {
@@ -181,9 +181,9 @@ func (c *comparison) merge(cells []cellClaims) {
 	c.want = rows
 }
 
-// place lists the spots (keys, or members of keys) at which the view should show a contribution, or shows one according
-// to the record.
-func (c *comparison) place() {
+// addSpots lists the spots: keys, or members of keys, at which the view should show a contribution of the entity, or
+// shows one according to the entity's record.
+func (c *comparison) addSpots() {
 	for _, x := range slices.Concat(c.want, c.known) {
 		same := func(o claim) bool { return o.kind == x.kind && o.key == x.key && o.member == x.member }
 		if x.kind != c.k.kind || slices.ContainsFunc(c.spots, func(s spot) bool { return same(s.claim) }) {
@@ -197,8 +197,9 @@ func (c *comparison) place() {
 	}
 }
 
-// show reads each spot (a key, or a member of a key) from Redis, and sets the spot's fields held, gone and right.
-func (s *Sink) show(ctx context.Context, list []*comparison) error {
+// readSpots reads each spot (a key, or a member of a key) from Redis, and sets its fields `held` (it shows something of
+// the entity), `gone` (it shows nothing at all) and `right` (it shows what it should).
+func (s *Sink) readSpots(ctx context.Context, list []*comparison) error {
 	failed := func(err error) bool { // a key of another type counts as missing
 		return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE")
 	}
@@ -207,7 +208,7 @@ func (s *Sink) show(ctx context.Context, list []*comparison) error {
 			for i := range c.spots {
 				c.spots[i].cmd = c.k.ask(ctx, p, c.spots[i].claim, c.text)
 				if s.cluster {
-					c.isPosted(ctx, p, &c.spots[i])
+					c.queryPost(ctx, p, &c.spots[i])
 				}
 			}
 		}
@@ -221,7 +222,7 @@ func (s *Sink) show(ctx context.Context, list []*comparison) error {
 			if err := c.spots[i].cmd.Err(); failed(err) {
 				return err
 			}
-			c.judge(&c.spots[i])
+			c.judgeSpot(&c.spots[i])
 			if c.spots[i].lacksPost() {
 				c.spots[i].right = false
 			}
@@ -262,9 +263,10 @@ end
 	scoreAndSum     = asking + `return {ask('ZSCORE', KEYS[1], ARGV[1]), ask('HGET', KEYS[2], ARGV[1])}`
 )
 
-// judge evaluates the reply for a spot (a key, or a member of a key). It sets the spot's fields held and right. It also
-// sets gone, except for sums and unique values.
-func (c *comparison) judge(s *spot) {
+// judgeSpot evaluates Redis's reply for a spot, which is a key or a member of a key. It sets the fields `held` (the
+// spot shows something of the entity) and `right` (it shows what it should). It also sets `gone` (it shows nothing at
+// all), except for sums and unique values.
+func (c *comparison) judgeSpot(s *spot) {
 	wanted := s.want != nil
 	switch cmd := s.cmd.(type) {
 	case *redis.SliceCmd:
@@ -277,9 +279,10 @@ func (c *comparison) judge(s *spot) {
 		s.held, s.gone = cmd.Val() && (wanted || s.known), cmd.Err() == nil && !cmd.Val()
 		s.right = wanted && s.held
 	case *redis.Cmd:
-		both, _ := cmd.Slice() // show has already checked the error
+		both, _ := cmd.Slice() // readSpots has already checked the command's error
 		if c.k.kind != kindUnique {
-			// For sums, right means that the key shows the stored sum. The method differences checks the entity's amounts.
+			// For sums, `right` only means that the key shows the sum stored beside it. comparison.differences checks
+			// the entity's amounts.
 			s.held = s.known
 			s.right = wanted && s.known && sameSum(c.k.kind, both[0], both[1])
 			return
@@ -300,7 +303,7 @@ func sameSum(kind byte, shown, sum any) bool {
 	if kind == kindCounter || shown == nil || sum == nil {
 		return shown == sum
 	}
-	_, exact, _ := strings.Cut(fmt.Sprint(sum), " ") // a ranking's stored sum is "CLAIMS SUM"
+	_, exact, _ := strings.Cut(fmt.Sprint(sum), " ") // for a ranking: the number of contributions, and the sum
 	score, err1 := strconv.ParseFloat(fmt.Sprint(shown), 64)
 	remembered, err2 := strconv.ParseFloat(exact, 64)
 	return err1 == nil && (err2 == nil || errors.Is(err2, strconv.ErrRange)) && score == remembered
@@ -332,7 +335,7 @@ func (k *keeper) entry(s spot) replicator.Entry {
 		copy(e.Fields, cmd.Val())
 	case *redis.StringCmd:
 		var values map[string]json.RawMessage
-		if json.Unmarshal([]byte(cmd.Val()), &values) != nil { // another program wrote the text
+		if json.Unmarshal([]byte(cmd.Val()), &values) != nil { // not JSON: another program wrote this value
 			e.Member = cmd.Val()
 			break
 		}
@@ -382,7 +385,7 @@ func (c *comparison) differences() []replicator.Difference {
 	switch {
 	case want && c.unknown:
 		held = false
-	case right: // also if want is a hash without fields, which Redis does not have
+	case right: // an empty hash that the view wants is right without a key: Redis has no empty hashes
 		return c.dead
 	}
 	return []replicator.Difference{{

@@ -16,7 +16,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Config is a Sink's configuration.
+// Config has a Sink's addresses and login, its time limit, and the sources that feed it.
 type Config struct {
 	Name string // the sink's name in the configuration, for messages
 

@@ -74,7 +74,7 @@ func word(text string) (word string, known bool) {
 	if _, known = plainErrors[word]; known {
 		return word, true
 	}
-	// An error from inside a script has the word in its middle, as in "ERR OOM …".
+	// An error from inside a script has the identifying word in its middle, as in "ERR OOM …".
 	for w := range plainErrors {
 		if strings.Contains(text, w+" ") {
 			return w, true

@@ -20,9 +20,9 @@ type evictions struct {
 
 func (e *evictions) begin(now int64) { e.latest, e.reported = now, now }
 
-// since counts the evictions after a view's mark, which has stored the count `marked`. If it is called for several
-// views' marks, the highest number of evictions counts.
-func (e *evictions) since(marked int64) { e.unreported = max(e.unreported, grown(marked, e.latest)) }
+// addSince adds the evictions after a view's mark, which stored the count `marked`. If addSince is called for the marks
+// of several views, the highest number of evictions counts.
+func (e *evictions) addSince(marked int64) { e.unreported = max(e.unreported, grown(marked, e.latest)) }
 
 // grown returns the growth of a count that begins at 0 again when the server restarts.
 func grown(from, to int64) int64 {
@@ -32,8 +32,8 @@ func grown(from, to int64) int64 {
 	return to
 }
 
-// are takes the servers' current count. Its growth is reported by the next call of Evicted.
-func (e *evictions) are(now int64) {
+// setCount records the servers' current count of evictions. The next call of Evicted reports its growth.
+func (e *evictions) setCount(now int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.unreported += grown(e.latest, now)
@@ -54,7 +54,7 @@ func (e *evictions) told() int64 {
 	return e.reported
 }
 
-// Evicted implements replicator.Evicter.
+// Evicted returns how many keys the servers have evicted since the last call.
 func (t *Target) Evicted() int64 {
 	e := &t.evictions
 	e.mu.Lock()

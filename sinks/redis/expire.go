@@ -23,9 +23,9 @@ func (g goes) text() string {
 	return strconv.FormatInt(int64(g), 10)
 }
 
-// outlive makes the keys of a view without an expiry lose the expiry of the view's earlier definition. Kinds stored as
-// strings don't need that, because SET removes an expiry.
-func (k *keeper) outlive() {
+// removeFormerExpiry is for a view without an expiry: changes then remove the expiry that an earlier definition of the
+// view gave to keys. Kinds stored as strings don't need that, because SET removes an expiry.
+func (k *keeper) removeFormerExpiry() {
 	switch k.kind {
 	case kindHash, kindSet, kindMembers:
 		if k.goes == asIs {
@@ -34,7 +34,8 @@ func (k *keeper) outlive() {
 	}
 }
 
-// applied reports whether claims, which the cell should contribute, are what was applied last according to the record.
+// applied reports whether the sink last applied exactly `claims`, which the cell should contribute to the view. v is
+// what the entity's record has of the cell in the view; nil: nothing.
 func (k *keeper) applied(v *viewRecord, claims []claim) bool {
 	applied := ""
 	if v != nil && v.generation == k.generation {

@@ -134,9 +134,10 @@ func (s *Sink) forgettables(ctx context.Context) (*forgettables, error) {
 	return f, nil
 }
 
-// may reports whether all states of the cell may be removed. Each must say that the cell is deleted and contributes
-// nothing. If it is of the view's current generation, it must also be below the horizon.
-func (f *forgettables) may(c *cellRecord) bool {
+// removable reports whether all states of a cell may be removed. Each state must say that the cell is deleted and
+// contributes nothing. A state that the view's current definition wrote must also be below the view's horizon, the log
+// position from which on states are kept.
+func (f *forgettables) removable(c *cellRecord) bool {
 	for i := range c.views {
 		v := &c.views[i]
 		generation, is := f.generations[v.id]
@@ -178,7 +179,7 @@ func (s *Sink) forgetSome(
 			continue
 		}
 		r.cells = slices.DeleteFunc(r.cells, func(c cellRecord) bool {
-			may := known.may(&c)
+			may := known.removable(&c)
 			if !may && c.gone() {
 				found.Remembered++
 			}

@@ -21,7 +21,7 @@ var (
 	_ replicator.Sourced      = (*Sink)(nil)
 )
 
-// Relinquish implements replicator.Relinquisher.
+// Relinquish removes the contributions of cells that fed a view under its earlier definition and don't feed it now.
 func (t *Target) Relinquish(ctx context.Context) error {
 	err := t.takeBack(ctx, func(k *keeper, c *cellRecord, _ *viewRecord) (bool, error) {
 		return !k.view.Feeds(c.cell), nil
@@ -32,11 +32,11 @@ func (t *Target) Relinquish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.recall(ctx)
+	return t.removeUnrecorded(ctx)
 }
 
-// vacate removes what sources that no longer feed the sink have contributed to views that were forgotten since. What
-// the present sources contribute stays.
+// vacate removes what former sources contributed to the target's views. A former source no longer feeds the sink, and
+// its mark of the view says that the view was forgotten. What the present sources contribute stays.
 func (t *Target) vacate(ctx context.Context) error {
 	if !t.sink.feeds(t.source) {
 		return nil
@@ -82,8 +82,8 @@ func (t *Target) vacate(ctx context.Context) error {
 	return nil
 }
 
-// makeRoom removes contributions that would block those of the present views: those of another kind that their view had
-// before, and those at keys that now belong to a view of another kind, as after views exchanged their keys.
+// makeRoom removes contributions that block those of the present views. Some are of another kind that their view had
+// before. Others are at keys that now belong to a view of another kind, as after two views exchanged their keys.
 func (t *Target) makeRoom(ctx context.Context) error {
 	return t.takeBack(ctx, func(k *keeper, _ *cellRecord, v *viewRecord) (bool, error) {
 		claims, err := parseClaims(v.claims)
@@ -94,16 +94,17 @@ func (t *Target) makeRoom(ctx context.Context) error {
 	})
 }
 
-// isOfAnother reports whether a claim of k's view is at a key that another view, of another kind, can make now.
+// isOfAnother reports whether c, an item that a cell contributes to k's view, is at a key that another view of another
+// kind can make by its present key template.
 func (t *Target) isOfAnother(k *keeper, c claim) bool {
 	return t.sink.names != nil && slices.ContainsFunc(t.keepers, func(o *keeper) bool {
 		return o != k && o.kind != c.kind && t.sink.names.Makes(o.view, c.key)
 	})
 }
 
-// takeBack removes contributions that were made under earlier definitions of the views, if `which` returns true for
-// them. It considers only views that are being filled. It writes under the generation before the view's own, so that
-// the states that it writes don't count.
+// takeBack removes contributions that earlier definitions of the views made, if `which` returns true for them. It
+// considers only views that are being filled. It writes states with a generation (number of a definition) below the
+// view's own, so that these states don't count.
 func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, *viewRecord) (bool, error)) error {
 	if !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.former }) {
 		return nil
@@ -129,8 +130,9 @@ func (t *Target) reclaiming(source string) *Target {
 	return &Target{sink: t.sink, source: source, marks: t.marks, memory: newMemory(), reclaims: true}
 }
 
-// applyEach calls `of` with each cell that has a record, and applies the empty values that it returns, which remove
-// contributions. They always count, because the target's views have another generation than the stored states.
+// applyEach calls `of` with each cell that has a record, and applies the values that `of` returns. They must be empty,
+// so they remove contributions. They always count, because the stored states have another generation (number of a
+// view's definition) than the target's views.
 func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicator.Value, error)) error {
 	var ops []replicator.Op
 	apply := func() error {
@@ -141,7 +143,7 @@ func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicat
 	err := t.eachRecord(ctx, func(key string, r *record) (err error) {
 		for i := range r.cells {
 			c := &r.cells[i]
-			// Any AsOf will do, because the stored states don't count.
+			// Any AsOf will do: stored states have another generation, so none makes the op stale.
 			op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1}
 			if op.Values, err = of(c); err != nil {
 				return replicator.Fatal(fmt.Errorf("%s: %w", key, err))

@@ -31,9 +31,9 @@ type keeper struct {
 	view       *replicator.View
 	index      int      // the view's index in Target.views
 	names      []string // the names of the view's fields, in the view's order
-	id         viewID   // the view's id in records, for the target's source
-	shows      viewID   // the view's id in changes of keys; unlike id, the same for all sources that rows may move between
-	ids        []viewID // the view's ids in records: for the target's source, then for each source in fellows
+	id         viewID   // stands for the view and the target's source in records
+	shows      viewID   // stands for the view in changes of keys; the same for all sources that rows may move between
+	ids        []viewID // like `id`: for the target's source, then for each source in `fellows`
 	fellows    []string // the names of the other sources that an entity may move to
 	generation uint64   // number of the view's present definition: states with another number don't count
 	evicted    int64    // the number of evicted keys in the view's mark when the view was opened
@@ -42,7 +42,7 @@ type keeper struct {
 	kind       byte     // what the view consists of: kindHash, kindSet, …
 	goes       goes     // when a key expires after a change that adds something to it
 
-	disowned *atomic.Uint64 // the view ignores later generations in records up to this one: see Target.disown
+	disowned *atomic.Uint64 // states with a later generation, up to this one, are ignored: see Target.disown
 }
 
 func newKeeper(v *replicator.View, index int) (*keeper, error) {

@@ -37,8 +37,8 @@ func layoutID(layout string) string {
 	return string(sum[:layoutIDSize])
 }
 
-// errNoLayout means that this process does not know the record's layout. The key replicator:registry has it, unless
-// another program removed it.
+// errNoLayout means that this process does not know the layout of an entity's record, which is the part that it shares
+// with other records. The key replicator:registry has the layout, unless another program removed it.
 var errNoLayout = errors.New("the layout of its record is not in " + registryKey + ", which something else removed " +
 	"or changed: stop the program, delete all keys that begin with " + prefix + ", and start: it fills the views again")
 
@@ -82,7 +82,7 @@ func (l *layouts) lost(g *registry) (lost []string) {
 // lay splits the entities' new records into layouts (the parts that many records share) and values. It registers
 // layouts that several records need.
 func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
-	if b.cluster || b.registry == nil { // no registry: a target that only removes contributions, before its first write
+	if b.cluster || b.registry == nil { // a target that only removes contributions has none at first
 		return nil
 	}
 	var unknown []string
@@ -97,7 +97,7 @@ func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
 			unknown = append(unknown, e.layout)
 		}
 	}
-	shared := t.proposals.met(unknown, time.Now())
+	shared := t.proposals.repeated(unknown, time.Now())
 	if len(shared) == 0 {
 		return nil
 	}
@@ -118,17 +118,17 @@ func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
 // With these codes, a layout (the part that many records share) says where to find each state, key and text (a member
 // or an amount) of a record.
 const (
-	// The state, text or key is among the record's values.
+	// The record itself has the state, text or key, among its values.
 	layoutValue = iota
 
-	// For a state: it equals the state before it in the record. For a text: the layout contains it. For a key: the layout
-	// contains its beginning, and the entity's key follows.
+	// A state equals the state before it in the record. A text is in the layout. A key is a beginning, which is in the
+	// layout, and the entity's key.
 	layoutSame
 
-	// The state is among the record's values. Its as-of equals its order, and is stored as 0.
+	// The record itself has the state, among its values. The state's as-of equals its order, and is stored as 0.
 	layoutAsOf
 
-	// The text equals the entity's key.
+	// The text (a member or an amount) equals the entity's key.
 	layoutEntity
 )
 
@@ -164,8 +164,8 @@ type compacter struct {
 	scratch        [64]byte
 }
 
-// key writes a cell's key. If the key can be made again from the entity's key, which is a text, and the types of its
-// values, it writes only the types.
+// key writes a cell's key. If the entity's key, which is a text, and the types of the values in the cell's key are
+// enough to make the cell's key again, it writes only the types.
 func (w *compacter) key(k replicator.Key) {
 	var kinds [8]byte
 	list := k.AppendKinds(kinds[:0])
@@ -190,7 +190,8 @@ func (w *compacter) state(s, last replicator.State, hasLast bool) {
 	w.layout, w.values = append(w.layout, where), judge.AppendState(w.values, s)
 }
 
-// claims writes claims, given in the form of appendClaims, and then a zero. It reports false if the claims are damaged.
+// claims writes what a cell contributes to a view, and then a zero. `stored` encodes that as appendClaims does. claims
+// reports false if `stored` is damaged.
 func (w *compacter) claims(stored string) bool {
 	in := wire.NewReader(stored)
 	for in.More() {
@@ -290,7 +291,7 @@ func (in *expander) state(last replicator.State) replicator.State {
 	return s
 }
 
-// readClaims reads the claims of a cell in a view, and returns them in the form of appendClaims.
+// readClaims reads what a cell contributes to a view, and returns it encoded as appendClaims does.
 func (in *expander) readClaims() string {
 	b := in.bytes.take(96 + len(in.entity))
 	for kind := in.layout.Byte(); kind != 0; kind = in.layout.Byte() {

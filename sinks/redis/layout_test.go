@@ -91,10 +91,10 @@ func TestTheStoredFormOfACompactRecord(t *testing.T) {
 func TestLayoutsThatOneRecordHasAreNotRegistered(t *testing.T) {
 	var p proposals
 	now := time.Unix(1000, 0)
-	if got := p.met([]string{"a", "b"}, now); got != nil {
+	if got := p.repeated([]string{"a", "b"}, now); got != nil {
 		t.Errorf("met once: %q", got)
 	}
-	if got := p.met([]string{"a", "c", "c", "a"}, now); !reflect.DeepEqual(got, []string{"a", "c"}) {
+	if got := p.repeated([]string{"a", "c", "c", "a"}, now); !reflect.DeepEqual(got, []string{"a", "c"}) {
 		t.Errorf("met twice: %q", got)
 	}
 }
@@ -105,7 +105,7 @@ func TestLayoutsAreRegisteredOnceASecond(t *testing.T) {
 	for i := range 100 {
 		now = now.Add(100 * time.Millisecond)
 		layout := fmt.Sprint(i)
-		if p.met([]string{layout, layout}, now) != nil {
+		if p.repeated([]string{layout, layout}, now) != nil {
 			times++
 		}
 	}

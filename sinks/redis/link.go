@@ -83,7 +83,7 @@ type conn struct {
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.answered = c.answered || n > 0
-	return n, c.note(err)
+	return n, c.noteTimeout(err)
 }
 
 // SetReadDeadline sets when a read fails. The first answer, to the login, must arrive within dialTimeout, because the
@@ -97,12 +97,12 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 
 func (c *conn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	return n, c.note(err)
+	return n, c.noteTimeout(err)
 }
 
-// note counts a silent link if err is a timeout. It counts none if a loss was counted since this connection was made,
-// because newer connections may work.
-func (c *conn) note(err error) error {
+// noteTimeout counts a lost connection if err is a timeout. It counts none if a loss was counted since this connection
+// was made, because newer connections may work.
+func (c *conn) noteTimeout(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.links.lost.CompareAndSwap(c.lostAtDial, c.lostAtDial+1)
 		c.links.miss()

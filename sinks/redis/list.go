@@ -153,8 +153,8 @@ func (t *Target) listClaims(
 	})
 }
 
-// list adds to found the entity's cells that contribute to the key of at. In a ranking, a cell must contribute to the
-// member, too.
+// list adds to `found` the entity's cells that contribute to the key in `at`. In a ranking, a cell must contribute to
+// the member in `at`, too.
 func (k *keeper) list(r *record, entity string, at claim, limit int, found *replicator.Listing) error {
 	for i := range r.cells {
 		v := r.cells[i].view(k.id)

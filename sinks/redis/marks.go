@@ -30,7 +30,7 @@ type storedMark struct {
 	Generation  uint64 `json:"generation"` // number of the view's definition: states with another number don't count
 	Forgotten   bool   `json:"forgotten,omitempty"`
 	Vacated     bool   `json:"vacated,omitempty"` // the view was forgotten, and the source's contributions were removed
-	Former      bool   `json:"former,omitempty"`  // earlier generations of the view may have left contributions
+	Former      bool   `json:"former,omitempty"`  // earlier definitions of the view may have left contributions
 	Evicted     int64  `json:"evicted,omitempty"` // the count of evicted keys last reported to the pipeline
 
 	Keys []string `json:"keys,omitempty"` // all key templates that the view has had
@@ -100,7 +100,7 @@ func (m *viewMark) whole() (storedMark, bool) {
 	return first.at(lowest), true
 }
 
-// forgotten reports whether the view was forgotten, and not opened since.
+// forgotten reports whether Sink.Forget was called for the view, and the view was not opened since.
 func (m *viewMark) forgotten() bool {
 	return !slices.ContainsFunc(m.marks, func(one storedMark) bool { return !one.Forgotten })
 }
@@ -161,8 +161,9 @@ type newMark struct {
 	old, new *viewMark
 }
 
-// changeMarks replaces marks of a source, in every copy, by what `change` returns. If they have changed meanwhile, it
-// calls change again. expected names the servers that must answer; "" if any may (see swap).
+// changeMarks replaces marks of a source by what `change` returns, in every copy: a cluster has 64 copies, so that
+// every node has one. If the marks have changed meanwhile, it calls `change` again. `expected` names the servers that
+// must answer; "" if any may (see swap).
 func (s *Sink) changeMarks(ctx context.Context, source, expected string,
 	change func(known map[string]*viewMark) ([]newMark, error)) (markedOn, error) {
 	for range maxTries {
@@ -189,8 +190,10 @@ type markedOn struct {
 }
 
 // swap replaces marks in each copy that is unchanged and on the expected server. It reports whether it replaced all
-// copies, and on which servers: a name is a run_id and a master_replid, which a restart or a failover changes. The
-// first name counts instead how often an address has led to another server, to notice a change there and back.
+// copies, and on which servers. A server's name is its run_id and master_replid, which a restart or a failover changes.
+//
+// The list of servers begins with a number instead of a name: how often an address has led to another server. So swap
+// notices even a change there and back.
 func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMark) (bool, markedOn, error) {
 	keys := s.markKeys(source)
 	calls := make([]call, 0, len(keys))
@@ -225,8 +228,8 @@ func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMar
 			return false, markedOn{}, judge.ErrOtherServer
 		}
 		names[1+i] = fmt.Sprint(answer[1])
-		if n, err := strconv.ParseInt(fmt.Sprint(answer[2]), 10, 64); err == nil { // an error: the user may not run INFO
-			evicted[names[1+i]] = n // by name, because a server may have several copies of the marks
+		if n, err := strconv.ParseInt(fmt.Sprint(answer[2]), 10, 64); err == nil { // no number: the user may not run INFO
+			evicted[names[1+i]] = n // by server: one that has several copies of the marks counts once
 		}
 		all = all && answer[0] == int64(1)
 	}
@@ -245,8 +248,8 @@ func (m storedMark) encode() string {
 	return string(b)
 }
 
-// register gives each view its stored generation, or a new one if the sink doesn't know the view by this definition. It
-// returns each view's progress, and the servers that have the marks.
+// register gives each view its stored generation (number of its definition), or a new one if the sink doesn't know the
+// view by this definition. It returns each view's progress, and the servers that store the marks.
 func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) ([]replicator.Standing, markedOn, error) {
 	// If the source and all views have been registered before, nothing is written. So `explain` and `verify` also work
 	// with a server that accepts no writes, because it is full or a replica.
@@ -273,7 +276,7 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 			k.filling = mark.Phase == replicator.PhaseFilling
 			k.former = mark.Former && k.filling
 			if k.former {
-				k.outlive()
+				k.removeFormerExpiry()
 			}
 			if by := s.occupant(k.view, known); by != "" && k.filling {
 				detail, fix := occupied(by)
@@ -309,7 +312,7 @@ func occupied(by string) (detail, fix string) {
 			"view a key that begins with other text"
 }
 
-// Marks implements replicator.Sink.
+// Marks returns the saved progress of every view that the sink holds for the source.
 func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
 	known, err := s.readMarks(ctx, source)
 	if err != nil {
@@ -369,7 +372,7 @@ var _ replicator.Shared = (*Target)(nil)
 // Foreign implements replicator.Shared.
 func (t *Target) Foreign() []string { return t.marks.Foreign() }
 
-// Mark implements replicator.Target.
+// Mark saves the progress of every view of the target. It fails if the saved progress shows that the sink lost data.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	err := t.marks.Mark(at, func(marking *judge.Marking) error {
 		raised := func(known map[string]*viewMark) (raise []newMark, err error) {
@@ -396,11 +399,11 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 		if err != nil {
 			return err
 		}
-		t.evictions.are(on.evicted)
+		t.evictions.setCount(on.evicted)
 		return marking.Answered(on.servers)
 	})
 	if t.sink.cluster && errors.Is(err, judge.ErrFell) {
-		return fmt.Errorf("%w: %w", replicator.ErrPartFellBack, err) // a node that fell back alone: see posts.go
+		return fmt.Errorf("%w: %w", replicator.ErrPartFellBack, err) // maybe only one node of the cluster lost data
 	}
 	return err
 }

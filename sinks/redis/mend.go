@@ -9,10 +9,10 @@ import (
 // damaged keys are removed and count as evicted: the pipeline then compares the views with the source, and the sums
 // with the records. In a cluster, the sums are computed again at once (posted.go).
 
-// mend removes the damaged sums and counts that made a write fail with the error met. It reports whether it removed
-// any, so that the write must be repeated.
-func (t *Target) mend(ctx context.Context, met error, written []*entity) (bool, error) {
-	word, is := errors.AsType[plainError](met)
+// mend removes the damaged sums and counts that made a write fail with the error `cause`. It reports whether it removed
+// any: then the write must be repeated.
+func (t *Target) mend(ctx context.Context, cause error, written []*entity) (bool, error) {
+	word, is := errors.AsType[plainError](cause)
 	if !is || word != "DAMAGED" && word != "WRONGTYPE" {
 		return false, nil
 	}

@@ -8,7 +8,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// rowChange makes the change that sets a hash or a JSON object to the merged row of the entity's cells.
+// rowChange makes the change that sets one hash or JSON object. Its fields are merged from the rows that the entity's
+// cells contribute to that key.
 func (c *changer) rowChange(t viewKey) error {
 	ch, cells, err := c.begin(t)
 	if ch == nil || err != nil {

@@ -14,12 +14,12 @@ import (
 type wrongKey struct {
 	entity *entity
 	at     viewKey
-	found  string // the script's answer: the key's type, or sumBeyond and a ranking's member
+	found  string // the key's type; or sumBeyond, and the ranking's member
 }
 
-// settle handles keys that can't show a contribution. It removes another program's value from a key that is the view's
-// own, but only once in a batch. It notes that any other such key can't show the entity. The entities must then be
-// decided again.
+// settle handles keys that can't show a contribution. If another program overwrote a key that is the view's own, settle
+// removes the foreign value, but only once in a batch. For any other such key, it notes in the entity that the key
+// can't show it. The caller must then plan the changes of these entities again.
 func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 	for _, w := range wrong {
 		if strings.HasPrefix(w.found, sumBeyond) {
@@ -56,7 +56,7 @@ func (e *entity) showedAt(ctx context.Context, s *Sink, k viewKey) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	for _, p := range r.pending { // in a cluster the record is written before the key
+	for _, p := range r.pending { // in a cluster, the entity's record lists a change here until its key has been changed
 		if p.viewKey == k {
 			return false, nil
 		}

@@ -193,8 +193,8 @@ func (p permissions) try(ctx context.Context, commands [][]any) denied {
 	return d
 }
 
-// refusal returns the error about what is denied. It returns nil if nothing is, or only keys that were made up for the
-// test (guessed).
+// refusal returns the error that says which commands or keys the server denies to the user. It returns nil if the
+// server denies nothing, or only keys that permissions made up to ask about (`guessed`).
 func (d denied) refusal() error {
 	if d.level() != replicator.Fail {
 		return nil

@@ -18,16 +18,16 @@ type entity struct {
 	known   bool               // stored can be used: it was read, returned by a script, or assumed
 	assumed bool               // stored is a guess: the record was neither read nor returned by a script
 	stored  string             // the record as stored in Redis; "" if there is none
-	blocked map[viewKey]string // the keys that can't show the entity, with the script's answer that says so
+	blocked map[viewKey]string // the keys that can't show the entity, with the script's answer (see refused)
 	freed   []viewKey          // keys from which foreign values were removed; if any, all contributions are rewritten
 	plan    plan
-	layout  string // the part of the new record that others share (its layout), if that is not registered
-	id      string // the id of the new record's registered layout; "": the record is stored in full
-	values  string // the new record's values that its layout leaves open
+	layout  string // the new record's layout (the part that many records share), if the registry lacks it
+	id      string // the id of the new record's layout in the registry; "": the record is stored in full
+	values  string // what the new record has besides its layout
 	next    string // the new record, in its stored form
 }
 
-// viewKey is a user's key, the view that writes it, and the kind of what the view puts there.
+// viewKey is a Redis key that a view writes, the view's id, and the kind of what the view puts there.
 type viewKey struct {
 	id   viewID
 	kind byte
@@ -63,7 +63,8 @@ type move struct {
 // errNewer means that another process has begun a later generation of the view: it has forgotten or redefined it.
 var errNewer = errors.New("another replicator has forgotten or redefined the view since this one opened it")
 
-// newerError is errNewer, with the view and the later generation that a record has.
+// newerError says which view another process has forgotten or redefined. `generation` is the number of the view's later
+// definition, as a record has it.
 type newerError struct {
 	k          *keeper
 	generation uint64
@@ -82,7 +83,7 @@ type batch struct {
 
 	registry     *registry // the layouts and horizons by which the batch is decided
 	layouts      *layouts
-	behind       bool // the server's registry has changed since the field registry was read
+	behind       bool // the server has a newer registry than `registry`
 	layoutBuffer []byte
 
 	arena
@@ -168,8 +169,8 @@ func (e *entity) decide(b *batch) error {
 	return err
 }
 
-// knownIn returns what the record says about an op's cell in the view of one of the op's values. op and value are
-// indexes.
+// knownIn returns what the record r says about an op's cell in one view. `op` is the op's index in the batch. `value`
+// is the index, among the op's values, of the value for that view.
 func (b *batch) knownIn(r *record, op, value int) judge.Known {
 	k := b.keepers[b.ops[op].Values[value].View]
 	known := k.known(r.find(b.ops[op].Cell, k.id))
@@ -177,8 +178,8 @@ func (b *batch) knownIn(r *record, op, value int) judge.Known {
 	return known
 }
 
-// decideValue judges a value, and stores the cell's new state in the new record. If keys must change, it adds a move,
-// which replaces the cell's contribution, to b.moves.
+// decideValue judges one value, which is what an op contributes to one view. It stores the cell's new state in the
+// entity's new record. If keys must change, it adds the cell's old and new contribution to b.moves.
 func (e *entity) decideValue(b *batch, i, n int) error {
 	op, value := &b.ops[i], &b.ops[i].Values[n]
 	k, r := b.keepers[value.View], e.plan.record
@@ -206,7 +207,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 		rewrite: op.AsOf != 0 || op.Rewrite || forgotten || len(e.freed) > 0}
 	claims, err := k.claims(&b.arena, op.Cell, value)
 	if err == nil {
-		err = e.blocks(k, claims)
+		err = e.blockedError(k, claims)
 	}
 	b.Reject(i, n, err)
 	_, waits, heir := b.Claim(i, n, next, fellows)
@@ -225,7 +226,9 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	}
 	m.rewrite = m.rewrite || k.goes.after() // every change restarts the key's expiry
 	if !same || m.rewrite {
-		if m.rewrite || !otherValues(is.claims, text) { // else m.old isn't needed: the new row overwrites the old
+		if m.rewrite || !otherValues(is.claims, text) {
+			// Without `rewrite`, m.old isn't needed for a row that differs only in its values: the new row overwrites
+			// the old one.
 			if m.old, err = b.parseClaims(is.claims); err != nil {
 				return replicator.Fatal(err)
 			}
@@ -245,8 +248,8 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	return nil
 }
 
-// fellows returns what the record says of the same cell at other sources, such as shards. records are the parts of the
-// record that say so, in the same order.
+// fellows returns what the record r says of the same cell at other sources, such as shards. records[i] is the part of r
+// that has fellows[i].
 func (e *entity) fellows(r *record, c replicator.Cell, k *keeper) (fellows []judge.Fellow, records []*viewRecord) {
 	for i, source := range k.fellows {
 		v := r.find(c, k.ids[i+1])
@@ -256,7 +259,7 @@ func (e *entity) fellows(r *record, c replicator.Cell, k *keeper) (fellows []jud
 		f := judge.Fellow{Source: source, Known: judge.Known{State: v.state, Shown: v.contributes(), Dead: v.dead()}}
 		if text, held, waits := v.waits(); waits {
 			claims, err := parseClaims(text)
-			f.Waits, f.Barren = true, !held || err != nil || e.blocks(k, claims) != nil
+			f.Waits, f.Barren = true, !held || err != nil || e.blockedError(k, claims) != nil
 		}
 		fellows, records = append(fellows, f), append(records, v)
 	}
@@ -272,7 +275,7 @@ func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord, barren
 	switch m.old, err = b.parseClaims(waited.claims); {
 	case err != nil:
 	case barren:
-		m.new = m.old[:1] // the cell stays a dead letter, but no longer waits
+		m.new = m.old[:1] // still a dead letter, but the cell's row no longer waits for its turn
 	default:
 		m.new, err = b.parseClaims(text)
 	}
@@ -297,8 +300,9 @@ func (e *entity) block(k viewKey, found string) {
 	e.blocked[k] = found
 }
 
-// blocks returns an error if the script has found that the key of one of the claims can't show the entity.
-func (e *entity) blocks(k *keeper, claims []claim) error {
+// blockedError returns an error if one of the claims (what a cell contributes) is at a key that can't show the entity,
+// as an earlier call of the script has found.
+func (e *entity) blockedError(k *keeper, claims []claim) error {
 	if len(e.blocked) == 0 {
 		return nil
 	}

@@ -19,7 +19,7 @@ import (
 //go:embed posted.lua
 var postedSource string
 
-// postKey returns the key of the hash that has what each entity contributes to a user's key (its posts), in a cluster.
+// postKey returns the key of the hash that has, in a cluster, what each entity contributes to `key` (its posts).
 func postKey(key string) string { return postPrefix + sameSlot(key) }
 
 // comparePosted compares the sums of some keys with the contributions that are stored beside the keys. It returns the
@@ -112,8 +112,8 @@ func (t *Target) tidyPosted(ctx context.Context, view int, list []sumAt) (mended
 	return len(wrong), err
 }
 
-// mendPosted repairs the sums beside keys with pending changes: it adds up the contributions that are stored there,
-// too. If another program has overwritten the contributions, it deletes them, and counts that as an eviction.
+// mendPosted repairs, in a cluster, the sums of keys with pending changes: it adds up the contributions that the hash
+// at postKey has. If another program has overwritten that hash, mendPosted deletes it, and counts that as an eviction.
 func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool, err error) {
 	for _, e := range written {
 		for i := range e.plan.record.pending {
@@ -138,13 +138,13 @@ func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool
 	return mended, nil
 }
 
-// isPosted queues the query whether the entity's contribution is also stored beside the key, for kinds with sums or
-// counts.
-func (c *comparison) isPosted(ctx context.Context, p redis.Pipeliner, s *spot) {
+// queryPost queues a query for kinds with sums or counts: whether the hash at postKey has the entity's contribution to
+// the key of `s`, too.
+func (c *comparison) queryPost(ctx context.Context, p redis.Pipeliner, s *spot) {
 	if counts(c.k.kind) {
 		s.posted = p.HExists(ctx, postKey(s.claim.key), string(c.k.shows)+recordKey(c.text))
 	}
 }
 
-// lacksPost reports whether isPosted has queried the contribution that is stored beside the key, and there was none.
+// lacksPost reports whether queryPost has queried the entity's contribution in the hash at postKey, and there was none.
 func (s *spot) lacksPost() bool { return s.posted != nil && !s.posted.Val() }

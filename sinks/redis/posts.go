@@ -12,9 +12,9 @@ import (
 	"replicator"
 )
 
-// In a cluster, a single node may fall back to an earlier state, as after a failover. Contributions that are stored on
-// other nodes, beside keys, then disagree with its records. A fill writes again what the records say. After it, recall
-// removes the contributions that no record mentions any more.
+// In a cluster, a single node may fall back to an earlier state, as after a failover. The records on that node then
+// disagree with the posts (stored contributions) on other nodes. A fill writes again what the records say. After it,
+// removeUnrecorded removes posts that no record mentions any more.
 
 // post is what an entity contributes to one key of a view, as stored beside the key in a cluster.
 type post struct {
@@ -28,8 +28,9 @@ type post struct {
 // entity.
 func (p *post) who() string { return string(p.pending.id) + p.entity.key }
 
-// recall removes, in a cluster, stored contributions to the target's views that no record mentions any more.
-func (t *Target) recall(ctx context.Context) error {
+// removeUnrecorded removes, in a cluster, posts (stored contributions) to the target's views that no record mentions
+// any more.
+func (t *Target) removeUnrecorded(ctx context.Context) error {
 	if !t.sink.cluster {
 		return nil
 	}
@@ -112,7 +113,8 @@ func (t *Target) strayPosts(
 	return append(strays, wrong...), next, classify(err, doing)
 }
 
-// stray returns the post (a stored contribution) as an orphan. The entity in At makes Tidy call removePost.
+// stray returns the post, an entity's stored contribution to a key, as an orphan. The orphan's place (`At`) names the
+// entity: for such places, Tidy calls removePost.
 func (p *post) stray() replicator.Stray {
 	at := placeOf(p.pending.key, "", p.entity.text)
 	return replicator.Stray{Name: p.pending.key + " " + p.entity.text, At: at, Kind: replicator.Extra}
@@ -135,11 +137,11 @@ func (t *Target) removePost(ctx context.Context, view int, key, text string) (re
 	return true, t.recallPosts(ctx, posts)
 }
 
-// postedAt returns the user's key, given the key of the hash with the contributions to it. It is the inverse of
-// postKey.
+// postedAt returns a view's key, given the key of the hash that has what entities contribute to it. It is the inverse
+// of postKey.
 func postedAt(posts string) string { return besideOf(posts, postPrefix) }
 
-// besideOf returns the user's key that one of the sink's own keys belongs to. prefix is the beginning of the own key.
+// besideOf returns the view's key that one of the sink's own keys belongs to. prefix is the beginning of the own key.
 func besideOf(own, prefix string) string {
 	tag, key, _ := strings.Cut(strings.TrimPrefix(own, prefix+"{"), "}")
 	if key == "" {
@@ -148,8 +150,8 @@ func besideOf(own, prefix string) string {
 	return key[1:]
 }
 
-// posts decodes fields, each followed by its value, of the hash with all contributions to a key. It returns those to
-// the target's views.
+// posts decodes fields of the hash that has what entities contribute to `key`. Each field is followed by its value.
+// posts returns only contributions to the target's views.
 func (t *Target) posts(key string, fields []string) (list []post) {
 	begin := recordKey("")
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -187,8 +189,9 @@ func (k *keeper) takenBack(key, text string) pending {
 	return p
 }
 
-// withoutRecord returns those posts (stored contributions) that the entity's record doesn't mention. It raises their
-// revisions to the record's: the script removes a post only if it is not of a later revision, written meanwhile.
+// withoutRecord returns the posts (stored contributions) that their entities' records don't mention. It raises the
+// revision of each post to that of its entity's record. The script that removes posts leaves a post of a later revision
+// alone, because it was written meanwhile.
 func (t *Target) withoutRecord(ctx context.Context, posts []post) (without []post, err error) {
 	if len(posts) == 0 {
 		return nil, nil
@@ -238,7 +241,7 @@ func (r *record) has(k viewKey) (bool, error) {
 		return true, nil
 	}
 	for i := range r.cells {
-		for _, v := range r.cells[i].views { // the cell's views at all sources
+		for _, v := range r.cells[i].views { // of each view, for each source that feeds it
 			claims, err := parseClaims(v.claims)
 			if err != nil {
 				return false, err

@@ -25,10 +25,13 @@ var swapSource string
 //go:embed push.lua
 var pushSource string
 
-const gonePrefix = prefix + "gone:" // in a cluster: the revision at which a contribution was removed
+// gonePrefix begins, in a cluster, a key that says at which revision of an entity's record the entity's contribution to a
+// view's key was removed.
+const gonePrefix = prefix + "gone:"
 
-// addPending adds the changed keys to the pending ones, and raises the revision. The revision is made of the time, so
-// that it is above every earlier one even if the record was lost.
+// addPending adds changes to the record's list of changes that may not have reached their keys yet. It also raises the
+// record's revision. The revision is made of the time, so that it is above every earlier one even if the record was
+// lost.
 func (r *record) addPending(changes []change) {
 	r.revision = max(r.revision+1, uint64(time.Now().UnixMicro()))
 	for _, ch := range changes {
@@ -42,7 +45,7 @@ func (r *record) addPending(changes []change) {
 	}
 }
 
-// empty reports whether the entity no longer contributes to the key.
+// empty reports whether the entity contributes nothing to the key after the pending change.
 func (p *pending) empty() bool {
 	switch p.kind {
 	case kindHash:
@@ -70,7 +73,9 @@ func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity)
 	}
 	done := func(pending) bool { return true }
 	err = s.pushAll(ctx, b, entities, func(p *pending) bool { return !own(p) }, again)
-	if errors.Is(err, noPermission) { // another target's key: its change stays pending, and that target will fail
+	if errors.Is(err, noPermission) {
+		// The key is one of another target's view. Its change stays pending, and that target will fail, too, when it
+		// makes it.
 		done, err = func(p pending) bool { return own(&p) }, nil
 	}
 	if err != nil {

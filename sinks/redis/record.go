@@ -14,17 +14,18 @@ import (
 // and the last contribution. It is one string in Redis:
 //
 //	8 bytes    nonce: a new one each time the record is written, so that a script can tell whether the record has
-//	           changed since a decision
+//	           changed since it was read
 //	1 byte     fullFormat; or compactFormat, and then the rest has another form: see layout.go
 //	uvarint    revision; see push.go
 //	cells      their number, and each: table, column, key, the number of views, and each of these:
-//	    id of the view (6 bytes), generation, state (version + 1, order, as-of), claims (contributions)
-//	pending    the number of changes that may not have reached their keys yet, and each: see pending; if kind has
-//	           hasGoes, the key is followed by the milliseconds until it expires, plus 1
+//	    id of the view (6 bytes), generation (number of its definition), state (version + 1, order,
+//	    as-of), claims (contributions)
+//	pending    the number of changes that may not have reached their keys yet, and each: see pending; if its kind has
+//	           the bit hasGoes, the key is followed by the milliseconds until it expires, plus 1
 //
 // Numbers are uvarints; texts and lists of claims are preceded by their length.
 type record struct {
-	nonce    string // the nonce of the record that was read; "": there is no record yet
+	nonce    string // the nonce that the record had when it was read; "": there is no record yet
 	revision uint64
 	cells    []cellRecord
 	pending  []pending
@@ -130,7 +131,8 @@ func (a *arena) parseFull(r *record, in *wire.Reader) bool {
 	return !in.Bad() && !in.More()
 }
 
-// append appends the record's full form, without the nonce.
+// append appends the record in its full form, from the byte fullFormat on. The caller writes the nonce, which precedes
+// that byte.
 func (r *record) append(b []byte) []byte {
 	b = append(b, fullFormat)
 	b = binary.AppendUvarint(b, r.revision)

@@ -60,7 +60,7 @@ func New(c Config) (*Sink, error) {
 	return s, nil
 }
 
-// Open implements replicator.Sink.
+// Open prepares views that the source feeds: it checks permissions, and reads or creates each view's mark.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	t := &Target{sink: s, source: source, views: slices.Clone(views), memory: newMemory()}
 	others, err := s.sources.Others(ctx, source)
@@ -95,7 +95,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	t.evictions.begin(on.evicted)
 	for i, k := range t.keepers {
 		if !marked[i].Position.IsZero() {
-			t.evictions.since(k.evicted)
+			t.evictions.addSince(k.evicted)
 		}
 	}
 	return t, t.makeRoom(ctx)

@@ -20,14 +20,15 @@ import (
 const (
 	registryKey = prefix + "registry"
 
-	// registryVersion is the name of the version's field.
+	// registryVersion is the registry's field that changes with every other field.
 	registryVersion = "version"
 
-	// layoutField begins the name of a layout's field. The layout's id follows, in hexadecimal digits.
+	// layoutField begins the name of a registry field that has a layout (the part that many records share). The
+	// layout's id follows, in hexadecimal digits.
 	layoutField = "layout:"
 
-	// layoutBytes is how much all layouts of a registry may take. Beyond it, records with other layouts are stored in
-	// full. A layout takes 100 to 300 bytes.
+	// layoutBytes is how many bytes all layouts of a registry may take. Beyond it, a record that needs another layout
+	// is stored in full, without one. A layout takes 100 to 300 bytes.
 	layoutBytes = 4 << 20
 )
 
@@ -43,8 +44,8 @@ func newRegistry(fields map[string]string) *registry {
 	g := &registry{version: fields[registryVersion], fields: fields, ids: map[string]string{}}
 	for name, value := range fields {
 		if digits, is := strings.CutPrefix(name, layoutField); is {
-			// A layout whose hash is not its id was changed by another program. It is left out, so no record is parsed
-			// by it.
+			// The id of a layout (the part that many records share) is a hash of the layout. If the hash differs,
+			// another program changed the layout: no record must be parsed by it.
 			if id, err := hex.DecodeString(digits); err == nil && layoutID(value) == string(id) {
 				g.ids[value] = string(id)
 				g.layoutSize += len(value)
@@ -182,20 +183,21 @@ func (s *Sink) parse(ctx context.Context, a *arena, stored, entity string) (*rec
 	return a.parseRecord(stored, entity, &s.layouts)
 }
 
-// proposals remembers layouts that records need, and that are not registered. It is safe for concurrent use.
+// proposals remembers layouts (parts that many records share) that records need and the registry lacks. It is safe for
+// concurrent use.
 type proposals struct {
 	mu        sync.Mutex
 	seen      map[string]bool
 	notBefore time.Time
 }
 
-// maxProposals is about the greatest number of layouts that are remembered.
+// maxProposals is about how many layouts a value of type proposals remembers.
 const maxProposals = 1000
 
-// met remembers unregistered layouts, and returns those that an earlier batch needed, too: they are to be registered.
-// Each change of the registry makes other batches decide again. So met returns layouts at most once a second, or ten
-// times in a row after a pause.
-func (p *proposals) met(layouts []string, now time.Time) (twice []string) {
+// repeated remembers layouts that the registry lacks, and returns those that an earlier call has remembered: they are
+// to be registered. Each change of the registry makes batches under way start over. So repeated returns layouts at most
+// once a second, but after a pause up to ten times in a row.
+func (p *proposals) repeated(layouts []string, now time.Time) (twice []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.seen == nil || len(p.seen) > maxProposals {

@@ -92,21 +92,22 @@ func (a *arena) reset() {
 	a.changes.reset()
 	a.args.reset()
 	a.values.reset()
-	a.bytes.at, a.bytes.used = 0, 0 // callers of bytes.take don't need zeros
+	a.bytes.at, a.bytes.used = 0, 0 // not cleared: callers of `take` don't need zeros
 }
 
 // textOf converts bytes to a string without copying. The bytes must not be changed afterwards.
 func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// keep converts b to a string without copying. If bytes.take handed out b last, keep gives back what b does not use.
+// keep converts b to a string without copying. If b is what a.bytes.take returned last, keep gives the unused rest of
+// its capacity back to a.bytes.
 func (a *arena) keep(b []byte) string {
-	if a.bytes.given(b) { // otherwise b outgrew its memory and has moved
+	if a.bytes.isLast(b) { // otherwise b outgrew its memory and has moved
 		a.bytes.used -= cap(b) - len(b)
 	}
 	return textOf(b)
 }
 
-// given reports whether list is what take handed out last.
-func (s *slab[T]) given(list []T) bool {
+// isLast reports whether `list` is the memory that the method `take` returned last.
+func (s *slab[T]) isLast(list []T) bool {
 	return len(list) > 0 && s.used >= cap(list) && &s.chunks[s.at][s.used-cap(list)] == &list[0]
 }

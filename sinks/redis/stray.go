@@ -72,9 +72,9 @@ func (t *Target) Strays(
 	return strays, next, err
 }
 
-// These begin a cursor, and say what the search for orphans goes through next. On one server, the sums come before the
-// keys, because a key without its sum would count as an orphan. In a cluster, the keys come first, then the
-// contributions that are stored beside them, and then sums without contributions.
+// A cursor of the search for orphans begins with one of these words: they say what the search goes through next. On one
+// server, sums come before keys, because a key without its sum would count as an orphan. In a cluster, keys come first,
+// then contributions stored beside keys, and then sums without contributions.
 const (
 	inKeys  = "keys "
 	inPosts = "posts "
@@ -128,7 +128,7 @@ func (s *search) at(ctx context.Context, c candidate) (strays []replicator.Stray
 		}
 		var members []candidate
 		for i := 0; i < len(list); i += step {
-			members = append(members, s.member(candidate{key: c.key, member: list[i]}))
+			members = append(members, s.withEntities(candidate{key: c.key, member: list[i]}))
 		}
 		found, err := s.among(ctx, members)
 		if err != nil {
@@ -141,9 +141,9 @@ func (s *search) at(ctx context.Context, c candidate) (strays []replicator.Stray
 	}
 }
 
-// member sets the entities that may have put a candidate into a key as a member. In a set of entities' keys, that is
-// the member itself. For other kinds, it sets none.
-func (s *search) member(c candidate) candidate {
+// withEntities returns c with the entities that may have put c's member into its key. In a set of entities' keys, the
+// member is that entity. For other kinds, withEntities returns c as it is.
+func (s *search) withEntities(c candidate) candidate {
 	if s.k.kind == kindSet {
 		c.entities = []string{c.member}
 	}
@@ -201,8 +201,8 @@ func (s *search) isStray(ctx context.Context, client transactional, c candidate)
 	return found.stray(ctx, s.sink)
 }
 
-// claimKeys returns the sink's own keys that tell whether a cell contributes the candidate. In a cluster, they are in
-// the candidate's slot.
+// claimKeys returns the sink's own keys that tell whether a cell contributes c, a key or member that may be an orphan.
+// In a cluster, they are in the slot of c's key.
 func (s *search) claimKeys(c candidate) []string {
 	if other := beside(s.k.kind, c.key); other != "" {
 		return []string{other}
@@ -217,13 +217,14 @@ func (s *search) claimKeys(c candidate) []string {
 	return records
 }
 
-// probe holds the queries about a candidate: whether it exists (held), and whether a cell contributes it (claimed).
+// probe holds the queries about a candidate (a key or member that may be an orphan): whether it exists (`held`), and
+// whether a cell contributes it (`claimed`).
 type probe struct {
 	key     string
 	kind    byte
 	held    redis.Cmder
-	claimed []redis.Cmder // queries that tell whether a cell contributes the candidate; for some kinds, they read records
-	records []string      // the keys of the records that claimed reads, in the same order; nil: it reads none
+	claimed []redis.Cmder // whether a cell contributes the candidate; for some kinds, these queries read records
+	records []string      // the keys of the records that `claimed` reads, in the same order; nil: it reads none
 }
 
 func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe {
@@ -337,7 +338,7 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 		if entity != "" {
 			gone, err = t.removePost(ctx, view, c.key, entity)
 		} else {
-			gone, err = s.remove(ctx, s.member(c))
+			gone, err = s.remove(ctx, s.withEntities(c))
 		}
 		if err != nil {
 			return removed, classify(err, doing)
@@ -350,8 +351,9 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 	return removed + mended, classify(err, "putting the sums right")
 }
 
-// placeOf encodes where an orphan is, for Tidy: the key; the member, or ""; the entity, if its contribution stored
-// beside the key is the orphan, or ""; and ofSum, if a sum is wrong. The last parts may be left out.
+// placeOf encodes, for Tidy, where an orphan is. The parts are a key, a member, an entity and ofSum; each may be "", or
+// left out at the end. The entity is given if its contribution stored beside the key is the orphan, and ofSum if a sum
+// is wrong.
 func placeOf(parts ...string) string {
 	var at []byte
 	for _, part := range parts {
@@ -362,7 +364,8 @@ func placeOf(parts ...string) string {
 
 const ofSum = "sum"
 
-// remove removes a candidate if it is an orphan, unless another client changes the keys that tell so meanwhile.
+// remove removes c, a key or member, if it is an orphan: no cell contributes it. It gives up if other clients keep
+// changing the sink's own keys that tell what contributes c.
 func (s *search) remove(ctx context.Context, c candidate) (removed bool, err error) {
 	work := func(tx *redis.Tx) error {
 		if removed, err = s.isStray(ctx, tx, c); err != nil || !removed {

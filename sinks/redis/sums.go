@@ -102,7 +102,7 @@ type sums struct {
 	*Target
 	k        *keeper
 	from, to uint64         // the sums whose hash (sumAt.place) is in this range are added up
-	only     map[sumAt]bool // the sums to add up; nil: all in the range
+	only     map[sumAt]bool // the sums to add up; nil: all whose hash is in the range
 	maxBytes int64
 	bytes    int64
 	tallies  map[sumAt]*tally
@@ -179,8 +179,8 @@ func (s *sums) add(key string, r *record) (counts bool, err error) {
 	return counts, nil
 }
 
-// isOurs reports whether the sums at a key belong to the view. id is the view's id under which a record contributes to
-// the key. It need not be this view's, if the view's template can make the key.
+// isOurs reports whether the sums at a key belong to the view of s. `id` is the view id under which a record
+// contributes to the key. It may be another view's, if the key template of s's view can make the key.
 func (s *sums) isOurs(id viewID, key string) bool {
 	if slices.Contains(s.k.ids, id) {
 		return true
@@ -224,8 +224,8 @@ func (t *Target) straySums(ctx context.Context, view int, after string) ([]repli
 	return strays, next, nil
 }
 
-// doubtful returns sums that differ from the records. They may still be right, because records change meanwhile. It
-// also returns the last hash of a sum (sumAt.place) that it has compared.
+// doubtful returns sums that differ from what the entities' records add up to. They may still be right, because records
+// change meanwhile. It also returns the highest hash (sumAt.place) up to which it has compared sums.
 func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt, uint64, error) {
 	s := t.sums(k, from)
 	err := t.eachRecord(ctx, func(key string, r *record) error {
@@ -258,7 +258,8 @@ func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt,
 	return differ, s.to, nil
 }
 
-// addShown makes s also compare the sums of all existing keys of the view. Some may have no contribution in any record.
+// addShown adds the sums of all existing keys of the view to those that s compares. A key may have a sum although no
+// record contributes to it.
 func (s *sums) addShown(ctx context.Context) error {
 	if s.sink.names == nil || s.sink.names.Begins(s.k.view) == "" {
 		return nil
@@ -272,7 +273,7 @@ func (s *sums) addShown(ctx context.Context) error {
 			if !s.isOurs("", key) || strings.HasPrefix(key, prefix) {
 				continue
 			}
-			if err := s.addMembers(ctx, key); err != nil {
+			if err := s.addStored(ctx, key); err != nil {
 				return err
 			}
 		}
@@ -282,8 +283,9 @@ func (s *sums) addShown(ctx context.Context) error {
 	}
 }
 
-// addMembers makes s also compare the sums that the sink stores for a key.
-func (s *sums) addMembers(ctx context.Context, key string) error {
+// addStored adds the sums that the sink stores for a key to those that s compares: one for a counter, one for each
+// member of a ranking.
+func (s *sums) addStored(ctx context.Context, key string) error {
 	if s.k.kind == kindCounter {
 		s.at(sumAt{key: key})
 		return nil

@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// text converts a value to its text in a view of the kind. The text is in the arena's memory, unless the value is a
-// string already.
+// text converts a field's value to its text in a view of that kind, such as kindHash. The text is in the memory of a,
+// except a string in a hash, which stays as it is.
 func (a *arena) text(kind byte, v any) (string, error) {
 	if kind == kindJSON {
 		text, err := appendJSON(a.bytes.take(64), v)

@@ -13,7 +13,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Outdated implements replicator.Target.
+// Outdated returns cells that a view still has, although the op applied to them last is before the log position
+// `before`.
 func (t *Target) Outdated(
 	ctx context.Context, before int64, after string, limit int,
 ) ([]replicator.Cell, string, error) {
@@ -34,7 +35,7 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 	})
 }
 
-// Dead implements replicator.Target.
+// Dead lists the cells that are dead letters in a view, a page at a time.
 func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.keepers[view]
 	return t.walk(ctx, after, limit, func(c *cellRecord) bool { return k.known(c.view(k.id)).Dead })

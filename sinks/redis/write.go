@@ -39,8 +39,8 @@ type writing struct {
 	common       list // all shapes (parts that changes of many entities share), as the script takes them
 }
 
-// write runs the script that writes the entities' records and changes their keys. It returns the entities that must be
-// decided again.
+// write runs the script that replaces the entities' records and changes the views' keys. It returns the entities that
+// must be decided again.
 func (s *Sink) write(ctx context.Context, b *batch, entities []*entity) (again map[*entity]bool, err error) {
 	switch {
 	case len(entities) == 0:
@@ -53,8 +53,8 @@ func (s *Sink) write(ctx context.Context, b *batch, entities []*entity) (again m
 	var calls []call
 	var written [][]*entity
 	for rest := entities; len(rest) > 0; rest = rest[len(w.entities):] {
-		w.take(&b.arena, rest)
-		calls, written = append(calls, w.call(&b.arena, b.registry.number())), append(written, w.entities)
+		w.fill(&b.arena, rest)
+		calls, written = append(calls, w.finish(&b.arena, b.registry.number())), append(written, w.entities)
 	}
 	cmds, err := s.run(ctx, s.apply, calls)
 	if err != nil {
@@ -94,8 +94,8 @@ func store(a *arena, entities []*entity) {
 	}
 }
 
-// take fills a call with as many of the entities as fit into it.
-func (w *writing) take(a *arena, entities []*entity) {
+// fill begins a new script call, for as many of the entities as fit into it.
+func (w *writing) fill(a *arena, entities []*entity) {
 	clear(w.shapes)
 	w.keys, w.nonces, w.shapeOf = w.keys[:0], w.nonces[:0], w.shapeOf[:0]
 	w.common.begin(w.common.text)
@@ -131,10 +131,11 @@ func (w *writing) take(a *arena, entities []*entity) {
 	}
 }
 
-// noNonce stands for the nonce of a record that doesn't exist.
+// noNonce is what the script takes as the nonce (the first bytes of a record) of a record that doesn't exist.
 const noNonce = "\x00\x00\x00\x00\x00\x00\x00\x00"
 
-// add adds an entity's keys to the call, and those arguments of its changes that other entities don't share.
+// add adds the keys of an entity's changes to the script call, and the arguments that differ between entities (see
+// common).
 func (w *writing) add(changes []change) {
 	for i := range changes {
 		ch := &changes[i]
@@ -150,8 +151,8 @@ func (w *writing) add(changes []change) {
 	}
 }
 
-// common reports whether many entities' changes share an argument, given by its index: the names of a hash's fields,
-// but not the values; whether a member is added to a set or removed, but not the member.
+// common reports whether the changes of many entities share the argument with the index `arg`. They share the names of
+// a hash's fields, but not the values. They share whether a member is added to a set or removed, but not the member.
 func (ch *change) common(arg int) bool {
 	switch ch.kind {
 	case kindHash:
@@ -162,12 +163,13 @@ func (ch *change) common(arg int) bool {
 	return false
 }
 
-// shape returns the number of the shape of a plan's changes: the part that many entities share, without the keys and
-// without the arguments that differ (see common). It adds the shape if it is new.
+// shape returns the number of a plan's shape: the changes without their keys, and without the arguments that differ
+// between entities (see common). It adds the shape to the script call if it is new.
 func (w *writing) shape(p *plan) int {
 	w.encodedShape = w.encodedShape[:0]
-	// hash is true until the first strict change of a hash, which the script can't undo. So the script checks the key's
-	// type before a later one.
+	// `hash` is true until the first change of a hash that must succeed (`strict`). The script makes that change
+	// without a check, but can't undo it. So the script checks the key's type for further strict changes of hashes,
+	// before it changes anything.
 	hash := true
 	for i := range p.changes {
 		ch := &p.changes[i]
@@ -193,13 +195,13 @@ func (w *writing) shape(p *plan) int {
 	}
 	n = len(w.shapes) + 1
 	w.shapes[string(w.encodedShape)] = n
-	w.describe(p.changes)
+	w.addShape(p.changes)
 	return n
 }
 
-// describe adds the encoded shape (what the changes share with those of other entities) to w.common, as the script
-// takes it.
-func (w *writing) describe(changes []change) {
+// addShape adds w.encodedShape (what the changes share with those of other entities) to w.common, in the form that the
+// script takes.
+func (w *writing) addShape(changes []change) {
 	in := wire.NewReader(string(w.encodedShape))
 	w.common.addNumber(len(changes))
 	for i := range changes {
@@ -218,15 +220,16 @@ func (w *writing) describe(changes []change) {
 	}
 }
 
-// Bits for apply.lua: a key of another type is an error; the script checks the key's type before it changes anything.
+// Bits that tell apply.lua how to make a change. With mustSucceed, a key of another type is an error. With isLookedAt,
+// the script checks the key's type before it changes anything.
 const (
 	mustSucceed = 1 << iota
 	isLookedAt
 )
 
-// call completes the call with the version of the registry by which everything was decided. If the server has another
-// version, the script does nothing.
-func (w *writing) call(a *arena, registry string) call {
+// finish returns the completed script call. `registry` is the version of the registry that the call's changes were
+// planned with. If the server has another version, the script does nothing.
+func (w *writing) finish(a *arena, registry string) call {
 	c := call(a.values.take(6 + len(w.keys))[:3])
 	c[2] = len(w.keys) + 1
 	return append(append(c, w.keys...), registryKey, w.args.end(), registry)
