@@ -101,8 +101,9 @@ func (b *Batch) RejectBeside(op, view int, why error) {
 	b.beside = append(b.beside, replicator.Rejected{Op: op, View: view, Err: why})
 }
 
-// Applied returns the outcome of the batch. An op is stale if none of its values applies. Two kinds of ops are never
-// stale: an op without a judged value (see Judge), and an op with a value that was rejected but never judged.
+// Applied returns the outcome of the batch. An op is stale if at least one of its values was judged (see Judge), and
+// none applies. Exceptions are an op that is unknown (see Unknown), and one with a value that was rejected but never
+// judged.
 func (b *Batch) Applied() replicator.Applied {
 	var out replicator.Applied
 	for i := range b.ops {

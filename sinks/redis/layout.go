@@ -37,8 +37,8 @@ func layoutID(layout string) string {
 	return string(sum[:layoutIDSize])
 }
 
-// errNoLayout means that this process does not know the layout of an entity's record, which is the part that it shares
-// with other records. The key replicator:registry has the layout, unless another program removed it.
+// errNoLayout means that this process does not know the layout of an entity's record, which is the part that the
+// record shares with other records. The key replicator:registry has the layout, unless another program removed it.
 var errNoLayout = errors.New("the layout of its record is not in " + registryKey + ", which something else removed " +
 	"or changed: stop the program, delete all keys that begin with " + prefix + ", and start: it fills the views again")
 

@@ -25,8 +25,8 @@ var swapSource string
 //go:embed push.lua
 var pushSource string
 
-// gonePrefix begins, in a cluster, a key that says at which revision of an entity's record the entity's contribution to a
-// view's key was removed.
+// gonePrefix begins, in a cluster, a key that says at which revision of an entity's record the entity's contribution to
+// a view's key was removed.
 const gonePrefix = prefix + "gone:"
 
 // addPending adds changes to the record's list of changes that may not have reached their keys yet. It also raises the
