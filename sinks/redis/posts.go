@@ -41,7 +41,7 @@ func (t *Target) removeUnrecorded(ctx context.Context) error {
 			return classify(err, doing)
 		}
 		for _, key := range keys {
-			if err := t.eachPost(ctx, key, func(posts []post) error { return t.recallPosts(ctx, posts) }); err != nil {
+			if err := t.eachPost(ctx, key, func(posts []post) error { return t.removeUnrecordedPosts(ctx, posts) }); err != nil {
 				return classify(err, doing)
 			}
 		}
@@ -134,7 +134,7 @@ func (t *Target) removePost(ctx context.Context, view int, key, text string) (re
 	if err != nil || len(posts) == 0 {
 		return false, err
 	}
-	return true, t.recallPosts(ctx, posts)
+	return true, t.removeUnrecordedPosts(ctx, posts)
 }
 
 // postedAt returns a view's key, given the key of the hash that has what entities contribute to it. It is the inverse
@@ -217,7 +217,7 @@ func (t *Target) withoutRecord(ctx context.Context, posts []post) (without []pos
 	return without, nil
 }
 
-func (t *Target) recallPosts(ctx context.Context, posts []post) error {
+func (t *Target) removeUnrecordedPosts(ctx context.Context, posts []post) error {
 	posts, err := t.withoutRecord(ctx, posts)
 	if err != nil || len(posts) == 0 {
 		return err
