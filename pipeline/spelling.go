@@ -87,9 +87,7 @@ func (s *spellings) apply(ctx context.Context, batch []pending) error {
 // checkMerged fails for views that merge several cells of a key into one entry, if the newest rows of these cells write
 // the key differently ('abc', 'ABC'): the entry would have no single key.
 func (s *spellings) checkMerged(ctx context.Context, cells []replicator.Cell) error {
-	several := func(v *replicator.View) bool {
-		return !slices.Contains([]string{"row", "hash", "json", "document"}, v.Kind)
-	}
+	several := func(v *replicator.View) bool { return !v.OfEntities() }
 	views := slices.DeleteFunc(slices.Clone(s.views), several)
 	if len(views) == 0 || len(cells) == 0 {
 		return nil

@@ -74,13 +74,13 @@ func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
 	}
 	c := &leafCompiler{binder: b, ids: map[string]int{}}
 	var err error
-	switch v.Kind {
-	case "index", "counter", "ranking":
+	switch {
+	case v.OfEntities():
+		err = f.compileEntity(c, v)
+	case slices.Contains([]string{"index", "counter", "ranking"}, v.Kind):
 		f.split, c.split = true, true
 		err = f.compileEntries(c, v)
-	case "row", "hash", "json", "document":
-		err = f.compileEntity(c, v)
-	case "changelog":
+	case v.Kind == "changelog":
 		if f.joins {
 			err = f.at("join", errors.New("a changelog holds rows as they are, without joins. Remove the join"))
 			break
