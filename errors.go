@@ -160,9 +160,9 @@ type fatalError struct{ err error }
 func (e fatalError) Error() string { return e.err.Error() }
 func (e fatalError) Unwrap() error { return e.err }
 
-// Fatal marks err as an error that an operator must fix: a table is gone, access is denied, rows were lost to a
-// TRUNCATE. The pipeline's state is then failed, and it tries again after pauses that grow from 1 s to 30 s. Every
-// other error is temporary and soon tried again.
+// Fatal marks err as an error that an operator must fix, such as a missing table or a denied login. The views are then
+// failed. Views that were running are tried again, after pauses that grow from 1 s to 30 s. Views that were refused at
+// the start wait for a reload, a rebuild or a restart. Every other error is temporary and soon tried again.
 func Fatal(err error) error {
 	if err == nil {
 		return nil

@@ -14,7 +14,7 @@ const (
 	StateRebuilding = "rebuilding"
 	StatePaused     = "paused"
 	StateRetrying   = "retrying"   // a temporary error: tried again within 30 s
-	StateFailed     = "failed"     // an operator must act; also tried again, after at most 30 s
+	StateFailed     = "failed"     // an operator must act. A view that was running is also tried again within 30 s
 	StateStandby    = "standby"    // another process maintains the view; this one waits to take over
 	StateMember     = "member"     // another member of the consumer group maintains the view for this partition
 	StateUnassigned = "unassigned" // no member of the consumer group maintains the view for this partition
