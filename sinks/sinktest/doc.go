@@ -26,7 +26,7 @@
 // # Contract
 //
 // The contract's steps check single calls of every method, also of replicator.Shadower, Tidier and Refresher if the
-// sink has them. docs/sinks.md lists the steps, and what they do not cover. A step that changes a view's content by
+// sink has them. docs/sinks.md says what they do not cover. A step that changes a view's content by
 // hand uses the Subject's Plant and Remove. Without those, it is skipped.
 //
 // # Files
