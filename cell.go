@@ -97,7 +97,7 @@ func (k *KeyBuilder) Key() Key {
 // Values decodes the key: int64, uint64, string and []byte values, as they were given to MakeKey.
 func (k Key) Values() ([]any, error) { return k.AppendValues(nil) }
 
-// AppendValues appends what Values returns. The strings share the key's memory.
+// AppendValues appends the decoded values of the key. The strings among them share the key's memory.
 func (k Key) AppendValues(values []any) ([]any, error) {
 	for rest := []byte(k); len(rest) > 0; { // the compiler need not copy k, because nothing modifies or retains rest
 		kind, value, after, err := nextValue(rest)
@@ -229,7 +229,7 @@ func UnescapePart(text string) string {
 	return strings.NewReplacer("%3A", ":", "%25", "%").Replace(text)
 }
 
-// AppendString appends what String returns and allocates nothing else.
+// AppendString appends the key in the form that String gives it, and allocates nothing else.
 func (k Key) AppendString(dst []byte) []byte {
 	from := len(dst)
 	for rest := []byte(k); len(rest) > 0; {
@@ -278,7 +278,7 @@ func FormatValue(v any) string {
 	return string(AppendValue(make([]byte, 0, 64), v))
 }
 
-// AppendValue appends what FormatValue returns.
+// AppendValue appends v in the form that FormatValue gives it.
 func AppendValue(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:

@@ -134,10 +134,11 @@ type Change struct {
 	// Last marks a Delete in a table with one row per cell. No row remains, so the cell need not be read again.
 	Last bool
 
-	// AsOf is set if another replicator re-read the cell, and a Changelog passes on what it found: the newest row at
-	// this log position (Row; nil: none), with its version or NoVersion. 0: the change is not a re-read.
+	// AsOf is set if another replicator re-read the cell, and the change is the result, which a Changelog recorded: Row is
+	// the cell's newest row at the log position AsOf (nil: it had none), and Version that row's version or NoVersion. 0:
+	// the change is not a re-read.
 	AsOf int64
 
-	// Rewrite has the meaning of Op.Rewrite.
+	// Rewrite: the row is written even if the sink should hold it already, to repair a sink that was changed by hand.
 	Rewrite bool
 }

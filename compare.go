@@ -14,14 +14,14 @@ type Difference struct {
 	// For a counter or a ranking, Held is the sink's total for the cell.
 	Held []Entry
 
-	// Name is the wrong entry's name if the search for orphans (Tidier.Strays) may find the same entry again; otherwise
+	// Name is the wrong entry's name if the search for strays (Tidier.Strays) may find the same entry again; otherwise
 	// "".
 	Name string
 
 	Shards []string // the shards in which the view is wrong; empty: the sink has no shards
 }
 
-// DifferenceKind says what is wrong.
+// DifferenceKind says how what a view shows for a cell differs from what it should show.
 type DifferenceKind string
 
 const (

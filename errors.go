@@ -133,24 +133,25 @@ func Troubled(views []*View, err error) (groups [][]*View, others []*View) {
 // IsOfViews reports whether err concerns single views or tables, and not a whole sink or source.
 func IsOfViews(err error) bool { return visit(err, func(func(*View) bool) {}) }
 
-// visit calls leave for each part of err that concerns only some views. It returns false if a part concerns all views.
-func visit(err error, leave func(concerned func(*View) bool)) bool {
+// visit calls onPart for each part of err that concerns only some views, which are those for which `concerned` is true.
+// It returns false if a part concerns all views.
+func visit(err error, onPart func(concerned func(*View) bool)) bool {
 	switch e := err.(type) {
 	case viewError:
-		leave(func(v *View) bool { return slices.Contains(e.views, v.Name) })
+		onPart(func(v *View) bool { return slices.Contains(e.views, v.Name) })
 		return true
 	case tableError:
-		leave(func(v *View) bool { return slices.Contains(TablesOf([]*View{v}), e.table) })
+		onPart(func(v *View) bool { return slices.Contains(TablesOf([]*View{v}), e.table) })
 		return true
 	case interface{ Unwrap() []error }:
 		for _, part := range e.Unwrap() {
-			if !visit(part, leave) {
+			if !visit(part, onPart) {
 				return false
 			}
 		}
 		return true
 	case interface{ Unwrap() error }:
-		return visit(e.Unwrap(), leave)
+		return visit(e.Unwrap(), onPart)
 	}
 	return false
 }

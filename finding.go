@@ -2,7 +2,7 @@ package replicator
 
 // Finding is one line that the `check` command prints: what was checked, and how to fix it if it is wrong.
 type Finding struct {
-	What   string // "source: binlog_format"
+	What   string // what was checked, such as "source: binlog_format"
 	Level  Level
 	Detail string
 	Fix    string // how to fix what is wrong; "" if nothing is

@@ -16,7 +16,7 @@ type Join struct {
 	Table  string
 	On     []JoinOn // the join's conditions, at least one
 	Many   bool     // true: all rows are joined, as a list; false: only the first row, if there is one
-	Fields []Field  // the fields of the list's objects; empty: all fields of the row
+	Fields []Field  // with Many: the fields of each joined row in the list; empty: all its fields
 	Where  string   // expression over the joined row; "": every row
 	Order  []string // columns to sort by ("-NAME": descending); rows with equal values are in the order of their keys
 	Limit  int      // the maximum number of rows; 0: no limit
@@ -25,8 +25,8 @@ type Join struct {
 // JoinOn is one condition of a join: a column of the joined table equals a column on the other side.
 type JoinOn struct {
 	Column string // a column of the joined table
-	From   string // name of the join whose row has the other column; "": the view's own row
-	Path   string // the other column, whose value must equal Column's
+	From   string // name of the other join whose row has the column Path; "": the view's own row
+	Path   string // the column of that row whose value must equal Column's
 }
 
 // Lookup is a join as the source reads it: the rows of another table that a row carries. Joins that read the same rows
@@ -34,7 +34,7 @@ type JoinOn struct {
 type Lookup struct {
 	ID    string // the key of Row.Joined; made of all the fields below
 	Table string
-	On    []JoinOn // JoinOn.From is a Lookup's ID instead of a join's name
+	On    []JoinOn // with JoinOn.From being the ID of another Lookup instead of the name of a join
 	Many  bool
 	Order []string
 	Limit int // the maximum number of rows; 0: no limit
@@ -80,8 +80,8 @@ func (l Lookup) identity() string {
 	return string(text)
 }
 
-// Reference says that a joined row changed. It identifies the rows that join it, whose entries may show old values: the
-// rows of Table whose Lookup searches for Values.
+// Reference says that a joined row changed, so entries made with that row may show old values. It identifies the rows
+// that join the changed row: the rows of Table for which the lookup searches for Values.
 type Reference struct {
 	Table  string // the table that has the Lookup
 	Lookup string // the Lookup's ID

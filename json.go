@@ -87,9 +87,9 @@ func (t *jsonText) value(value any, depth int) {
 	case Object:
 		t.object(v, depth)
 	case Unread:
-		t.other(v, "<"+string(v)+">")
+		t.asText(v, "<"+string(v)+">")
 	default:
-		t.other(v, fmt.Sprint(v))
+		t.asText(v, fmt.Sprint(v))
 	}
 }
 
@@ -99,10 +99,10 @@ var (
 	errInvalidName = errors.New("it has a member whose name is not valid UTF-8")
 )
 
-// other writes shown, the text form of v, as a JSON string. It is for a v that JSON has no type for.
-func (t *jsonText) other(v any, shown string) {
+// asText writes a value that JSON has no type for as a JSON string with the given text.
+func (t *jsonText) asText(v any, text string) {
 	t.inexact(fmt.Errorf("a %T can't be written as JSON", v))
-	t.text(shown)
+	t.text(text)
 }
 
 func (t *jsonText) object(o Object, depth int) {

@@ -45,9 +45,9 @@ var Unseen = State{Version: NoVersion}
 // does not apply op, and whether to apply op.
 func (s State) Next(op Op) (State, bool) {
 	if op.AsOf != 0 {
-		// Of two resets at one position, the one with the higher version stays. Both may have seen later changes: if
-		// the row with the lower version is the newer one, the other row was deleted in between, and the reset of that
-		// delete comes later. A repair (Rewrite) must also write after deletes that were never logged.
+		// Of two resets at one position, the one with the higher version stays. If its row was deleted before the other reset
+		// was made, the reset of that delete comes later. A repair (Rewrite) also writes the lower version, because the
+		// delete may not have been logged.
 		if op.AsOf < s.AsOf || op.AsOf == s.AsOf && op.Version < s.Version && !op.Rewrite {
 			return s, false
 		}
@@ -59,8 +59,8 @@ func (s State) Next(op Op) (State, bool) {
 		// A reset may lower the version: deleting the newest version brings back an older one.
 		return State{Version: op.Version, Order: op.AsOf, AsOf: op.AsOf}, true
 	}
-	// While the source is idle, all resets and scans have the same position. A rebuild must also write what an earlier
-	// repair found at that position.
+	// While the source is idle, a repair's reset of a row and a later rebuild's put of the same row have one position. The
+	// rebuild must write the row again, although other puts at the position of a reset are stale.
 	if op.Rewrite && op.Order == s.AsOf && op.Order == s.Order && op.Version == s.Version {
 		return s, true
 	}

@@ -76,9 +76,9 @@ type Target interface {
 	// everything that the sink remembers, and may return cells twice or cells that are not missing.
 	Dead(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
-	// Compare compares the views' actual contents with the ops' Values at one moment, and writes nothing. A value that
-	// could not be computed or written counts as no contribution: if the view is right otherwise, the cell is Dead. If
-	// several cells with the same key feed a view, all of them must be among the ops.
+	// Compare compares the views' actual contents with the ops' Values at one moment, and writes nothing. If a value could
+	// not be computed or written, its view should show nothing of the cell; if that is so, Compare reports the cell as
+	// Dead. If several cells with the same key feed a view, all of them must be among the ops.
 	Compare(ctx context.Context, ops []Op) ([]Difference, error)
 
 	// Held lists the cells whose entries a view holds, a page at a time. Instead of a cell, it may return another one
@@ -109,7 +109,7 @@ type GoneCells struct {
 	Remembered int // gone cells whose states remain, because not all of them are Forgettable yet
 }
 
-// Add adds what another call found.
+// Add adds the counts in more to those in g.
 func (g *GoneCells) Add(more GoneCells) {
 	g.Forgotten += more.Forgotten
 	g.Remembered += more.Remembered
@@ -130,23 +130,23 @@ type Applied struct {
 	Elsewhere []Elsewhere
 }
 
-// Add adds the outcome of some ops of a batch. places[i] is the index in the batch of the op with index i in some.
-func (a *Applied) Add(some Applied, places []int) {
-	for _, i := range some.Stale {
+// Add adds the outcome of some of a batch's ops. An op with index i in that outcome has index places[i] in the batch.
+func (a *Applied) Add(part Applied, places []int) {
+	for _, i := range part.Stale {
 		a.Stale = append(a.Stale, places[i])
 	}
-	for _, i := range some.Unknown {
+	for _, i := range part.Unknown {
 		a.Unknown = append(a.Unknown, places[i])
 	}
-	for _, r := range some.Rejected {
+	for _, r := range part.Rejected {
 		r.Op = places[r.Op]
 		a.Rejected = append(a.Rejected, r)
 	}
-	for _, d := range some.Dead {
+	for _, d := range part.Dead {
 		d.Op = places[d.Op]
 		a.Dead = append(a.Dead, d)
 	}
-	for _, e := range some.Elsewhere {
+	for _, e := range part.Elsewhere {
 		e.Op = places[e.Op]
 		a.Elsewhere = append(a.Elsewhere, e)
 	}
@@ -205,7 +205,7 @@ type Parted interface {
 	// source for which some other part holds the view. The parts that hold the view keep it.
 	ForgetLost(ctx context.Context, v *View, sources []string) error
 
-	// Lacking maps each view to the parts that do not hold it for the source, as messages name them ("shard a"). It
-	// leaves out views that all parts hold, and views that no part holds.
+	// Lacking returns, by view, the names of the parts that do not hold the view for the source, as messages show them
+	// ("shard a"). It leaves out views that all parts hold, and views that no part holds.
 	Lacking(ctx context.Context, source string) (map[string]string, error)
 }

@@ -30,8 +30,9 @@ type Source interface {
 	Includes(p, q Position) bool
 
 	// Identities describes, for each table, what a cell and a version are at the source now: equal texts mean equal
-	// definitions. The first byte describes the versions. A part after NamesGiven matters only to views that the table
-	// feeds with all of its column values. Tables that can't be read are left out.
+	// definitions. The first byte of a text describes the versions. If a text contains the separator NamesGiven, what
+	// follows it matters only to views that the table feeds with all of its column values. Tables that can't be read are
+	// left out.
 	Identities(ctx context.Context, tables []string) (map[string]string, error)
 
 	// SameKeys fails with ErrOtherKeys if the tables' keys can't be compared: a key column is a number in one table and
@@ -68,9 +69,10 @@ type Reader interface {
 	// interrupted transaction again, with the same Orders.
 	Read(ctx context.Context, h Handler) error
 
-	// Position returns the latest end of a transaction at or before order, which must have been passed to
-	// Handler.Commit. order must not fall from call to call, because the reader forgets earlier ends. If Position is
-	// called again with the same order, its result also says how far the log has been read since.
+	// Position returns the latest position between two transactions that is not after the given order, which must have
+	// been passed to Handler.Commit. The order must not fall from call to call, because the reader forgets earlier
+	// positions. If Position is called again with the same order, its result also says how far the log has been read
+	// meanwhile.
 	Position(order int64) Position
 
 	// File is the number of the latest log file that the reader has reached, by reading the log or tables. It never
@@ -107,9 +109,9 @@ type Reader interface {
 	// variant of a key.
 	Siblings(ctx context.Context, table string, keys []Key) ([]Cell, error)
 
-	// Referring returns the cells of the rows that join changed rows (refs, all of one Lookup), and perhaps more, in
-	// the order of their keys, a page at a time (see Target.Outdated). It sees the changes of every delivered
-	// Reference.
+	// Referring returns the cells whose rows join one of the changed rows, in the order of the cells' keys, a page at a
+	// time (see Target.Outdated). It may return further cells. refs identify the changed rows, and all have the same
+	// Lookup. Referring sees the changes of every delivered Reference.
 	Referring(ctx context.Context, refs []Reference, after string, limit int) (cells []Cell, next string, err error)
 
 	// MixesSpellings reports whether a cell of the table may have several rows, with different variants of its key (see

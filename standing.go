@@ -48,7 +48,7 @@ func (s Standing) Stored() StoredStanding {
 	return stored
 }
 
-// Standing decodes s.
+// Standing returns the progress that a sink has stored as s.
 func (s StoredStanding) Standing() Standing {
 	at := Standing{Position: Position{Order: s.Order, Token: s.Token}, Epoch: s.Epoch, Swapped: s.Swapped}
 	if s.Phase == PhaseFilled {
@@ -61,9 +61,9 @@ func (s StoredStanding) Standing() Standing {
 	return at
 }
 
-// Progress is how far the scan of one table has come. Every row up to After is durable in the sink.
+// Progress is how far the scan of one table has come. Every row before the place After is durable in the sink.
 type Progress struct {
-	After string `json:"after,omitempty"` // the Next of the last applied Chunk
+	After string `json:"after,omitempty"` // Chunk.Next of the last applied chunk: the scan continues there
 	Done  bool   `json:"done,omitempty"`
 	Rows  int64  `json:"rows"`
 	Total int64  `json:"total,omitempty"` // estimate, for a progress bar; 0: unknown
@@ -97,7 +97,7 @@ func (s Standing) Raise(next Standing) Standing {
 		at.Fill = farther(s.Fill, next.Fill)
 	}
 	at.Position, at.Swapped = s.Position, s.Swapped
-	if next.Position.Order >= s.Position.Order { // next has read as far as s, so next.Swapped is up to date
+	if next.Position.Order >= s.Position.Order { // next includes all of s, so the comparison that next asks for counts
 		at.Position, at.Swapped = next.Position, next.Swapped
 	}
 	if !at.Filling() {

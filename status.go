@@ -26,7 +26,7 @@ type ViewStatus struct {
 	Sink        string   `json:"sink"`
 	Source      string   `json:"source,omitempty"` // the shard's name
 	Kind        string   `json:"kind"`
-	Definition  string   `json:"definition,omitempty"` // the view's fingerprint
+	Definition  string   `json:"definition,omitempty"` // a hash of the view's definition and of its tables' definitions
 	State       string   `json:"state"`
 	Position    string   `json:"position"`    // FILE:POS up to which changes were applied
 	LagSeconds  *float64 `json:"lag_seconds"` // seconds since the view last showed all that was committed; nil: unknown
@@ -97,10 +97,10 @@ func (s *ViewStatus) Next() string {
 // Cause is an error, and all views that have it.
 type Cause struct {
 	Error string   // the error's text; the command that remedies the error names all of the views
-	State string   // the state of the first of Views
+	State string   // the state of the view that Views names first
 	Views []string // the views' names, each with the source's name if there is one
 
-	text string // the error as ViewStatus.cause returns it
+	text string // the error without the names of views, so it is the same for all of Views
 }
 
 func (c Cause) Includes(v ViewStatus) bool { return c.text == v.cause() }

@@ -43,10 +43,10 @@ type Store interface {
 // Layouts stores table layouts (the columns that a table had at a log position), by digest. A layout is stored before
 // any position that names it is saved. Old layouts may be dropped.
 type Layouts interface {
-	// KeepLayouts durably keeps layouts, by digest.
+	// KeepLayouts durably keeps table layouts. Each key of the map is the digest of its layout.
 	KeepLayouts(ctx context.Context, layouts map[string]string) error
 
-	// Layout returns the layout with a digest; "" if the store does not have it.
+	// Layout returns the table layout that has the given digest; "" if the store does not have it.
 	Layout(ctx context.Context, digest string) (string, error)
 }
 

@@ -2,7 +2,7 @@ package replicator
 
 import "context"
 
-// Tidier is a Target that can find orphans: entries in its views' targets that came from no cell. They are older than
+// Tidier is a Target that can find strays: entries in its views' targets that came from no cell. They are older than
 // the view, or another program wrote them.
 type Tidier interface {
 	// Unclaimed lists cells that a view's target shows although the sink remembers nothing of them, a page at a time.
@@ -10,11 +10,12 @@ type Tidier interface {
 	// Unclaimed may correct the sums instead.
 	Unclaimed(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
-	// Strays lists orphans, a page at a time (see Target.Outdated). Each was an orphan at some moment of the call,
-	// whatever was applied during the call. limit is roughly how many entries are examined.
+	// Strays lists entries that came from no cell, a page at a time: after is "" first and then the next of the last call,
+	// until next is empty. Each entry was a stray at some moment of the call, whatever was applied during the call. limit
+	// is roughly how many entries are examined.
 	Strays(ctx context.Context, view int, after string, limit int) (strays []Stray, next string, err error)
 
-	// Tidy removes or corrects those strays that are still orphans, and returns their number.
+	// Tidy removes or corrects those strays that are still strays, and returns their number.
 	Tidy(ctx context.Context, view int, strays []Stray) (mended int, err error)
 }
 
@@ -25,7 +26,7 @@ type Relinquisher interface {
 	Relinquish(ctx context.Context) error
 }
 
-// Stray is an orphan: an entry in a view's target that came from no cell.
+// Stray is an entry in a view's target that came from no cell.
 type Stray struct {
 	Name string // the entry's name for people: a key, a key and a member, a document's ID, a group
 	At   string // where the entry is; only the target understands the text

@@ -24,8 +24,8 @@ const (
 // end.
 const idleMark = time.Minute
 
-// followedMark replaces idleMark if other programs read the positions in the sink: readers of a changelog, or the other
-// members of a Kafka group.
+// followedMark is the longest time between two saves of the position in the sink, like idleMark, if other programs read
+// the positions there: readers of a changelog, or the other members of a Kafka group.
 const followedMark = 5 * time.Second
 
 // idleAsk is how often an idle session checks that the sink answers, so that the lag shows an outage even if there is
@@ -107,8 +107,8 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	applied := s.meter.total() // count first: everything that is counted here is below the position that low returns
 	at := s.progress.current().Position
 	if low := s.lanes.low(); low > at.Order || u == saveNow || !s.proved && s.reach.heard.Load() {
-		// The position must prove at a later start that the log contains it. A reader may know the proof only after the
-		// log's first events, so it is asked again then.
+		// At a later start, the position must show whether the log still contains it. A reader may learn what the position
+		// needs for that only from the log's first events, so ask the reader again after these.
 		at = s.reader.Position(max(low, at.Order))
 		s.proved = true
 		s.progress.moveTo(at)
@@ -183,7 +183,7 @@ func (s *saver) save(ctx context.Context) error {
 
 func (s *saver) mark(ctx context.Context) (replicator.Standing, error) {
 	now := s.progress.toMark()
-	now.Swapped = s.notes.lastSwap()
+	now.Swapped = s.notes.lastDoubt()
 	if err := s.target.Mark(ctx, now); err != nil {
 		return now, fmt.Errorf("sink %s: marking the position: %w", s.cfg.Name, err)
 	}

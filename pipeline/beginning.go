@@ -7,40 +7,41 @@ import (
 	"replicator"
 )
 
-// beginning decides at which log position a session begins for a view. c is the view's last checkpoint, and m the
-// progress that the sink keeps with the data (nil: none). The lower of the two counts, because repeated changes do no
-// harm. Special cases:
+// beginning decides at which log position a session begins for a view: at the lower one of `saved`, the view's last
+// checkpoint, and `mark`, the progress that the sink keeps with the data (nil: none). Changes that are then repeated do
+// no harm. Special cases:
 //
-//   - c has never been saved in the sink: c counts, until the sink has progress of that view or fill.
-//   - m is missing or has another definition: the sink lost the view, and the error wraps ErrSinkLost.
-//   - m is in a later fill than c: the view continues that fill. If m is in an earlier one, c's fill starts again.
-//   - The source is a Changelog: m counts outside of fills. Processes hand its partitions on, so c may be old.
-func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (replicator.Standing, error) {
-	same := m != nil && replicator.SameDefinition(m.Fingerprint, c.Fingerprint)
-	known := same && !m.Position.IsZero()
+//   - The sink has never had saved: saved counts, until the sink has progress of the same view and fill.
+//   - mark is missing or has another definition: the sink lost the view, and the error wraps ErrSinkLost.
+//   - mark is in a later fill than saved: the view continues that fill. If mark is in an earlier fill, the fill of
+//     saved starts again.
+//   - The source is a Changelog: mark counts outside of fills. Processes hand its partitions on, so saved may be old.
+func beginning(saved replicator.Checkpoint, mark *replicator.Mark, changelog bool) (replicator.Standing, error) {
+	same := mark != nil && replicator.SameDefinition(mark.Fingerprint, saved.Fingerprint)
+	known := same && !mark.Position.IsZero()
 	switch {
-	case c.Unmarked && (!known || m.Epoch < c.Epoch):
-		return c.Standing, nil
-	case m != nil && !same:
-		return c.Standing, fmt.Errorf("the sink now has another definition of the view: %w", replicator.ErrSinkLost)
-	case !known && m != nil && m.Lost != nil:
-		return c.Standing, m.Lost
+	case saved.Unmarked && (!known || mark.Epoch < saved.Epoch):
+		return saved.Standing, nil
+	case mark != nil && !same:
+		return saved.Standing, fmt.Errorf("the sink now has another definition of the view: %w", replicator.ErrSinkLost)
+	case !known && mark != nil && mark.Lost != nil:
+		return saved.Standing, mark.Lost
 	case !known:
-		return c.Standing, fmt.Errorf("the view's mark in the sink is gone, or its table, keys or index were "+
+		return saved.Standing, fmt.Errorf("the view's mark in the sink is gone, or its table, keys or index were "+
 			"dropped or emptied: %w", replicator.ErrSinkLost)
 	}
-	if changelog && !m.Filling() && m.Epoch >= c.Epoch {
-		return m.Standing, nil
+	if changelog && !mark.Filling() && mark.Epoch >= saved.Epoch {
+		return mark.Standing, nil
 	}
-	at := c.Standing
-	at.Position = c.Position.Lower(m.Position)
+	at := saved.Standing
+	at.Position = saved.Position.Lower(mark.Position)
 	switch {
-	case m.Filling() && !c.Filling(), (m.Filling() || c.Filling()) && c.Epoch < m.Epoch:
-		at.Fill, at.FillFrom, at.Repair, at.Epoch = m.Fill, m.FillFrom, m.Repair, m.Epoch
-	case c.Filling() && m.Epoch < c.Epoch:
+	case mark.Filling() && !saved.Filling(), (mark.Filling() || saved.Filling()) && saved.Epoch < mark.Epoch:
+		at.Fill, at.FillFrom, at.Repair, at.Epoch = mark.Fill, mark.FillFrom, mark.Repair, mark.Epoch
+	case saved.Filling() && mark.Epoch < saved.Epoch:
 		at.Fill = map[string]replicator.Progress{}
-	case c.Filling() && m.Filling():
-		at.Fill = replicator.CommonFill(c.Fill, m.Fill)
+	case saved.Filling() && mark.Filling():
+		at.Fill = replicator.CommonFill(saved.Fill, mark.Fill)
 	}
 	return at, nil
 }

@@ -57,12 +57,12 @@ func (b *budget) take(ctx context.Context, n int64) error {
 // else is in flight. The caller holds b.mu.
 func (b *budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.window.bytes() }
 
-// merged records how many changes a worker received (of), and how many of these merged with pending changes (n). The
-// share of changes that merge decides how many bytes may be in flight: see coalescing.
-func (b *budget) merged(n, of int) {
+// countMerged records how many changes a lane received, and how many of these merged with pending changes. The share of
+// changes that merge decides how many bytes may be in flight: see coalescing.
+func (b *budget) countMerged(joined, received int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.window.merged(n, of)
+	b.window.countMerged(joined, received)
 	b.grant()
 }
 

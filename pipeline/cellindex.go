@@ -6,12 +6,13 @@ import (
 	"replicator"
 )
 
-// cellIndex finds a worker's pending changes by cell. It is a hash table whose lists link the changes themselves. So it
-// takes half the memory of a map, and most lookups touch one pointer. The lane's mutex guards it.
+// cellIndex finds a lane's pending changes by cell. It is a hash table of linked lists, and the pending changes are the
+// lists' elements. So it takes half the memory of a map, and most lookups touch one pointer. The lane's mutex guards
+// it.
 type cellIndex struct {
 	seed  maphash.Seed
 	lists []*pending // indexed by the last bits of a cell's hash; the length is a power of two
-	cells int        // number of cells in all lists; never more than there are lists
+	cells int        // number of cells in the index; at most len(lists), which doubles before
 }
 
 const fewestLists = 64

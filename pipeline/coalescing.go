@@ -18,7 +18,7 @@ const (
 	// gets more changes than the other workers.
 	busyBatches = 3
 
-	// judged is the number of changes after which coalescing decides again how many may be in flight.
+	// judged is the number of changes after which coalescing decides again how many changes may be in flight.
 	judged = 8192
 
 	// worthwhile is the share of changes that must merge, if all memory were in use, to justify more changes in flight.
@@ -40,10 +40,10 @@ func (c *coalescing) took(bytes int64) {
 // bytes is how many bytes may be in flight now: the whole budget, or less if more would not help.
 func (c *coalescing) bytes() int64 { return min(c.total, c.changes*c.mean) }
 
-// merged records how many changes arrived (of), and how many of these merged with pending changes (n). After enough
-// changes, merged decides again how many changes may be in flight.
-func (c *coalescing) merged(n, of int) {
-	c.joined, c.seen = c.joined+n, c.seen+of
+// countMerged records how many changes arrived, and how many of these merged with pending changes. After enough
+// changes, it decides again how many changes may be in flight.
+func (c *coalescing) countMerged(joined, received int) {
+	c.joined, c.seen = c.joined+joined, c.seen+received
 	if c.seen < judged {
 		return
 	}

@@ -20,7 +20,7 @@ func backlog(c *coalescing, cells int) (inFlight int64) {
 				n++
 			}
 		}
-		c.merged(n, judged)
+		c.countMerged(n, judged)
 	}
 	return c.bytes()
 }

@@ -21,8 +21,9 @@ type Config struct {
 	// Feeds reports whether the configuration has a source of that name. nil: the configuration has every source.
 	Feeds func(source string) bool
 
-	// SourceOf returns a source that reads only the columns that these views need, so that a missing column of another
-	// view does not stop them. It has the Name of Source, and is not closed. nil: use Source.
+	// SourceOf returns a source with the same name as Source that reads only the columns that the given views need, so
+	// that a missing column of another view does not stop them. The pipeline does not close the returned source. nil: use
+	// Source.
 	SourceOf func(views []*replicator.View) (replicator.Source, error)
 
 	Store      replicator.Store

@@ -1,5 +1,6 @@
-// Package pipeline is the engine: it reads changes from a source's log, evaluates views, applies the results to a sink,
-// and saves positions. It uses sources, sinks and stores only by the interfaces of package replicator.
+// Package pipeline is the engine: it reads changes from a source's log, computes what they put into the views, applies
+// the results to a sink, and saves positions. It uses sources, sinks and stores only by the interfaces of package
+// replicator.
 //
 // # A row's path
 //
@@ -32,8 +33,8 @@
 // # Where a run begins
 //
 // The function `beginning` decides where each session of each run begins. It compares the last Mark that this process
-// or the store remembers with the Mark that the sink has now, and begins the session at the lower one. A Mark is a
-// Standing, so it includes a fill's progress. overtaken.go decides in which epoch of the log the session begins.
+// or the store remembers with the Mark that the sink has now, and begins the session at the lower one. A Mark includes
+// the progress of a fill (see replicator.Standing). overtaken.go decides in which epoch of the log the session begins.
 //
 // Package canal decides which log a source has now, and whether a position was read from that log. Both may have
 // changed after a restart, a failover, a RESET, or a restored backup: see "Resuming" in its documentation.
@@ -44,8 +45,8 @@
 // again from the last Mark. No change is lost, because no position beyond an unapplied change is saved. Changes may be
 // applied twice, but that is harmless, because the sink compares every op with the cell's state.
 //
-// If the error came from reading the log, the session first applies and saves what was read, within the drain time of a
-// stop. Otherwise a connection that often breaks would keep all sessions at the same position.
+// If the error came from reading the log, the session first applies and saves what was read, within Config.Drain.
+// Otherwise a connection that often breaks would keep all sessions at the same position.
 //
 // After a Fatal error (the operator must act), the pause is longer, and the view shows as "failed". If an error
 // concerns one view (OfView) or one table (OfTable), its views are separated from the sink's other views. They run,

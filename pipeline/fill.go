@@ -160,8 +160,8 @@ func (f *filler) chunk(ctx context.Context, table string, columns []string, afte
 }
 
 // puttable returns the rows of a chunk that can be applied. If log positions are the versions, a scanned row looks as
-// old as the chunk's start, even if it changed while the chunk was read. So it leaves out rows that the log reader
-// finds changed in that time: the reader applies them.
+// old as the chunk's start, even if it changed while the chunk was read. So puttable leaves out rows that, by the log,
+// changed in that time: the log reader applies them.
 func (f *filler) puttable(ctx context.Context, chunk replicator.Chunk) ([]*replicator.Row, error) {
 	cells := map[replicator.Cell]bool{}
 	for _, r := range chunk.Rows {

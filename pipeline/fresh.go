@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// fresh says since when the target is known to contain nothing of this source: the time of a search before the fill;
-// zero if the search found something. After a fill from a Changelog, such a target needs no second look at its cells,
-// because the session has read every record that the target shows.
+// fresh says since when the target is known to contain nothing of this source: since a search before the fill; zero if
+// there was none, or if it found something. After a fill from a Changelog, such a target needs no sweep, because the
+// session has read every record that the target shows.
 type fresh struct{ since time.Time }
 
 // freshPages is how many pages of the target are searched for cells of this source before the log is read. If there are
@@ -24,15 +24,15 @@ type Starters struct {
 	all  chan struct{}
 }
 
-// NewStarters returns the Starters that n pipelines share.
+// NewStarters returns the Starters for n pipelines that fill the same target.
 func NewStarters(n int) *Starters {
 	s := &Starters{all: make(chan struct{})}
 	s.left.Store(int64(n))
 	return s
 }
 
-// startersTime is how long a pipeline waits for the searches of the other starters. It is limited because another
-// pipeline may fail to open its part of the source, and then never searches.
+// startersTime is the longest time that a pipeline waits until the other pipelines have searched the target. It is
+// limited because another pipeline may fail to open its part of the source, and then never searches.
 const startersTime = 2 * time.Second
 
 func (s *Starters) searched() {

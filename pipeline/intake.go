@@ -82,7 +82,7 @@ type tail struct {
 
 var _ replicator.Handler = (*tail)(nil)
 
-// Change implements replicator.Handler.
+// Change hands a change that the log reader delivers to the lane of its key. It waits while the memory budget is full.
 func (t *tail) Change(ctx context.Context, c *replicator.Change) error {
 	if !t.views.feeds(c.Cell) {
 		return nil
@@ -95,12 +95,12 @@ func (t *tail) Change(ctx context.Context, c *replicator.Change) error {
 	return t.intake.add(ctx, c)
 }
 
-// Refer implements replicator.Handler.
+// Refer has the cells re-read whose entries contain a changed joined row.
 func (t *tail) Refer(ctx context.Context, ref *replicator.Reference) error {
 	return t.referring.add(ctx, ref)
 }
 
-// Commit implements replicator.Handler.
+// Commit records that the log reader has delivered a whole transaction, which ends at the log position order.
 func (t *tail) Commit(order int64, at time.Time) {
 	t.reach.commit(order, at)
 	t.window.reached(order)
@@ -128,7 +128,7 @@ func (t *tail) Unlogged(table string, order int64, err error) error {
 	if groups, _ := replicator.Troubled(of, err); groups != nil { // compare only the views that the error names
 		of = slices.Concat(groups...)
 	}
-	if !t.notes.setSwapped(of, order) { // no second warning: a binlog may have many such statements in a row
+	if !t.notes.setDoubted(of, order) { // no second warning: a binlog may have many such statements in a row
 		return nil
 	}
 	t.cfg.Log.Warn("rows changed, and the binlog doesn't say which. The views continue, and are compared with the "+

@@ -85,13 +85,13 @@ func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.cfg.I
 
 func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.since) }
 
-// shown records for each view up to which time it showed everything, so that the lag keeps growing while no session is
-// open. It also records counts and times for the status. It outlives runs, and a mutex guards it.
+// The type shown keeps, for each view, the time up to which the view showed everything, so that the lag keeps growing
+// while no session is open. It also keeps counts and times for the status. It outlives runs, and a mutex guards it.
 type shown struct {
 	mu      sync.Mutex
 	began   time.Time            // when the pipeline started
 	at      map[string]time.Time // by view: the time up to which the view showed everything
-	savedAt map[string]time.Time // by view: when all its progress was last saved; only since the start
+	savedAt map[string]time.Time // by view: when its checkpoint last had all its progress; only since `began`
 	evicted map[string]int64     // by view: keys that the sink's server has evicted since the start
 	gone    map[string]int64     // by view: deleted cells that the view's sink still remembered at the last count
 }
@@ -147,8 +147,8 @@ func (n *shown) recall(ctx context.Context, cfg *Config) error {
 	return nil
 }
 
-// stamp sets Shown in checkpoints that will be saved. If known, Shown becomes the time up to which the session shows
-// everything (at). Otherwise, it becomes the time that was recorded for the view before.
+// stamp sets Checkpoint.Shown in checkpoints that will be saved. If known is true, the session shows everything up to
+// the time at, and Shown becomes that time. Otherwise Shown becomes the time that was recorded for the view before.
 func (n *shown) stamp(checkpoints []replicator.Checkpoint, at time.Time, known bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -22,8 +22,8 @@ type lane struct {
 	waiting batches
 	flying  []pending // the batch in flight; nil: there is none
 	added   uint64    // number of changes added since the lane was made
-	told    uint64    // value of `added` when the budget was last told how many changes merged
-	merged  int       // how many of the changes after `told` merged with a pending change
+	counted uint64    // number of these changes that countMerged has recorded in the budget
+	merged  int       // how many of the changes after the first `counted` ones merged with a pending change
 	waiters []waiter  // callers that wait until earlier changes are applied
 }
 
@@ -35,7 +35,7 @@ type pending struct {
 	size  int64           // the bytes that the cell's changes took from the budget
 
 	after int64  // when the cell's first change came, the lane had all changes up to this log position
-	first uint64 // value of lane.added when the cell's first change came, including that change
+	first uint64 // number of the cell's first change: the lane numbers its changes from 1
 
 	// deleted is the highest version that a delete removed, if it may be the newest one: the cell must then be re-read.
 	// AnyVersion: re-read in any case; NoVersion: no need. deletedAt is the log position of the latest such change.
@@ -133,8 +133,9 @@ func (p *pending) merge(c *replicator.Change) (spare int64) {
 	return 0
 }
 
-// mergeFound adds f, a row that another replicator re-read, to the cell's pending changes. The later of two such rows
-// stays. A pending row that is older than f is dropped, and a newer one is applied after f.
+// mergeFound adds a row that another replicator re-read to the cell's pending changes. If such a row is pending
+// already, the later of the two stays. A pending put that is older than the re-read row is dropped, and a newer put is
+// applied after it.
 func (p *pending) mergeFound(f *found) (spare int64) {
 	if old := p.found; old != nil && (f.asOf < old.asOf || f.asOf == old.asOf && f.version < old.version) {
 		return f.size()
@@ -180,8 +181,8 @@ func lookAt(c replicator.Cell) *replicator.Change {
 	return look
 }
 
-// reread returns a change that makes the lane re-read a cell. order and at are the log position and the commit time of
-// the change because of which it is re-read; zero: they don't matter.
+// reread returns a change that makes the lane re-read a cell. order and at are its log position and commit time. Zero
+// values are ignored.
 func reread(c replicator.Cell, order int64, at time.Time) *replicator.Change {
 	return &replicator.Change{
 		Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion, Order: order, Time: at,
@@ -191,8 +192,8 @@ func reread(c replicator.Cell, order int64, at time.Time) *replicator.Change {
 func (l *lane) take() []pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.budget.merged(l.merged, int(l.added-l.told))
-	l.told, l.merged = l.added, 0
+	l.budget.countMerged(l.merged, int(l.added-l.counted))
+	l.counted, l.merged = l.added, 0
 	l.flying = l.waiting.take()
 	for i := range l.flying {
 		l.cells.remove(&l.flying[i])

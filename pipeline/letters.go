@@ -161,7 +161,7 @@ func (l *letters) applyAgain(ctx context.Context, ops []replicator.Op) (replicat
 // shard's row may have been deleted before the letter was saved. Then no other call would clear the letter.
 func (l *letters) applyClaimed(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
 	var again []replicator.Op
-	var last int                         // index in ops of the op that was last added to `again`
+	var last int                         // the last op in `again` comes from ops[last]
 	for _, r := range applied.Rejected { // Rejected is in the order of the ops
 		if !errors.Is(r.Err, replicator.ErrClaimed) {
 			continue

@@ -13,16 +13,16 @@ import (
 // is held.
 type notes struct {
 	mu      sync.Mutex
-	swapped map[string]int64 // by view: log position of a loss (such as a TRUNCATE) after which a comparison is due
+	doubted map[string]int64 // by view: log position of a loss (such as a TRUNCATE) because of which it must be compared
 	letters map[string]bool  // by view: whether the store's dead letters were compared with the sink
 	dirty   bool             // the notes changed since they were last saved
 }
 
 func newNotes(from []replicator.Checkpoint) *notes {
-	n := &notes{swapped: map[string]int64{}, letters: map[string]bool{}}
+	n := &notes{doubted: map[string]int64{}, letters: map[string]bool{}}
 	for _, c := range from {
 		if c.Swapped != 0 {
-			n.swapped[c.View] = c.Swapped
+			n.doubted[c.View] = c.Swapped
 		}
 		n.letters[c.View] = c.Letters
 	}
@@ -32,16 +32,16 @@ func newNotes(from []replicator.Checkpoint) *notes {
 func (n *notes) addTo(c *replicator.Checkpoint) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	c.Swapped, c.Letters = n.swapped[c.View], n.letters[c.View]
+	c.Swapped, c.Letters = n.doubted[c.View], n.letters[c.View]
 }
 
-// lastSwap returns the latest log position of an event because of which a view must be compared with the source; 0:
-// there is none. The sink has one such position for all views.
-func (n *notes) lastSwap() (last int64) {
+// lastDoubt returns the latest log position at which something happened because of which a view must be compared with
+// the source; 0: no view must be. The sink stores only this one position, for all views together.
+func (n *notes) lastDoubt() (last int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.dirty = false
-	for _, order := range n.swapped {
+	for _, order := range n.doubted {
 		last = max(last, order)
 	}
 	return last
@@ -53,14 +53,14 @@ func (n *notes) changed() bool {
 	return n.dirty
 }
 
-// setSwapped records that views must be compared with the source, because of an event at a log position. It reports
-// whether any of the views had no pending comparison yet.
-func (n *notes) setSwapped(views viewSet, order int64) (news bool) {
+// setDoubted records that views must be compared with the source, because rows changed at a log position and the log
+// does not say which. It reports whether any of the views had no pending comparison yet.
+func (n *notes) setDoubted(views viewSet, order int64) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, v := range views {
-		news = news || n.swapped[v.Name] == 0
-		n.swapped[v.Name], n.dirty = order, true
+		news = news || n.doubted[v.Name] == 0
+		n.doubted[v.Name], n.dirty = order, true
 	}
 	return news
 }
@@ -71,27 +71,27 @@ func (n *notes) setEvicted(views viewSet, order int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, v := range views {
-		n.swapped[v.Name], n.dirty = max(order, n.swapped[v.Name]+1), true
+		n.doubted[v.Name], n.dirty = max(order, n.doubted[v.Name]+1), true
 	}
 }
 
-func (n *notes) addSwaps(all map[string]int64) {
+func (n *notes) addDoubted(all map[string]int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	maps.Copy(all, n.swapped)
+	maps.Copy(all, n.doubted)
 }
 
 func (n *notes) due(views viewSet) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.ContainsFunc(views, func(v *replicator.View) bool { return n.swapped[v.Name] != 0 })
+	return slices.ContainsFunc(views, func(v *replicator.View) bool { return n.doubted[v.Name] != 0 })
 }
 
 func (n *notes) compared(view string, at int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.swapped[view] == at && at != 0 {
-		delete(n.swapped, view)
+	if n.doubted[view] == at && at != 0 {
+		delete(n.doubted, view)
 		n.dirty = true
 	}
 }

@@ -20,12 +20,12 @@ const standstill = idleMark + 10*time.Second
 
 // rival is another replicator that reads a different server and has taken over a view.
 type rival struct {
-	// told is the last Overtaken error that ended a session. A sink of several shards reports the lowest of their
-	// positions, so only this error may show the rival's.
+	// told is the last Overtaken error that ended a session. Only this error may show the other replicator's position: a
+	// sink of several shards otherwise reports the lowest of its shards' positions.
 	told *replicator.Overtaken
 
-	mark replicator.Position // the rival's position in the sink when it was last read
-	// since is when `mark` took its present value; zero while the rival has read all of the source's log
+	mark replicator.Position // the other replicator's position in the sink when it was last read
+	// since is when this process first saw that position; zero: the other replicator has read all of the source's log
 	since time.Time
 }
 
@@ -43,7 +43,7 @@ func (s *shared) register(at replicator.Position) {
 // later in the same epoch.
 type above struct {
 	*run
-	mark replicator.Position // the highest position in the sink of a later epoch than its view's checkpoint; zero: none
+	mark replicator.Position // the highest position in the sink whose epoch is above its checkpoint's; zero: none
 	// ahead is the highest position in the sink that is ahead of its view's checkpoint in the same epoch; zero: none.
 	// The store is then an older copy, or another replicator also maintains the view.
 	ahead     replicator.Position

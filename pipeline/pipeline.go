@@ -163,15 +163,15 @@ func (p *Pipeline) Resume(ctx context.Context, name string) error {
 func (p *Pipeline) Swapped() map[string]int64 {
 	all := map[string]int64{}
 	for _, r := range p.runs.all() {
-		r.notes.addSwaps(all)
+		r.notes.addDoubted(all)
 	}
 	// A shadow (second copy that a rebuild fills) needs no comparison: it is filled again, or compared after its swap.
 	maps.DeleteFunc(all, func(view string, _ int64) bool { return !p.Keeps(view) })
 	return all
 }
 
-// Compared records that a view was compared with the source, and repaired. at is the log position that Swapped returned
-// for the view before the comparison.
+// Compared tells the pipeline that a view was compared with the source, and repaired. at is the log position that the
+// method Swapped returned for the view before the comparison.
 func (p *Pipeline) Compared(view string, at int64) {
 	for _, r := range p.runs.all() {
 		r.notes.compared(view, at)

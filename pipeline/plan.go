@@ -24,11 +24,12 @@ type Planned struct {
 	Outcome
 	Filling    bool  // the view's incomplete fill continues
 	Rebuilding bool  // the view's rebuild to this definition continues, and the old contents stay visible
-	Err        error // why the view is refused; for Refills, why the source's log can't be read; otherwise nil
+	Err        error // if Refused: why; if Refills: why the source's log can't be read, if so; else nil
 }
 
 // Plan returns, by view, what Run would do, and changes nothing. saved are the store's checkpoints, read before the
-// call. If another process runs the views meanwhile, the sink is then ahead of them, which doesn't look like a loss.
+// call. If another process runs the views meanwhile, the sink is then ahead of these checkpoints, which doesn't look
+// like a loss.
 func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map[string]Planned, error) {
 	known, err := p.planner.marks(ctx)
 	if err != nil {

@@ -220,8 +220,9 @@ var errChanged = errors.New("its definition changed")
 // errUnderWay says that the view does not run until the rebuild in progress is complete.
 var errUnderWay = errors.New("a rebuild of it is under way")
 
-// goesOnAt returns where a view continues: see resumeAt. If resumeAt fails while a rebuild to the present definition is
-// in progress, the error also wraps errUnderWay. That rebuild continues, whatever on_change says now.
+// goesOnAt returns where a view continues; nil if it must be filled. If it can't continue, and a rebuild to its present
+// definition is in progress, the error wraps errUnderWay. That rebuild continues, even if the setting on_change is no
+// longer "rebuild".
 func (p *planner) goesOnAt(v *replicator.View, known *remembered) (*replicator.Checkpoint, error) {
 	at, err := p.resumeAt(v, known)
 	// If the view's progress in the sink can't be read, it is unknown whether a rebuild goes on.
@@ -421,7 +422,7 @@ func (p *planner) chooseAgain(
 		return ofPosition(err)
 	}
 	switch {
-	case c.Epoch <= m.Epoch: // the view continues the other replicator's fill
+	case c.Epoch <= m.Epoch: // continue the fill that the replicator with the other server began
 		c.Position = m.Position
 		return nil
 	case c.Filling():
@@ -441,9 +442,9 @@ func (p *planner) replay(ctx context.Context, at *replicator.Standing) (err erro
 	return err
 }
 
-// begunAnew reports whether a view is in a fill that its checkpoint c does not know, or that has less progress in the
-// sink's mark m than in c. at is the view's progress. A Changelog must then be read from its beginning, because the
-// position of m never falls and may be beyond what the fill has read.
+// begunAnew reports whether a view's fill must read a Changelog from its beginning: the view's checkpoint c does not
+// know the fill, or the sink's mark m shows less progress of it than c. The mark's position never falls, so it may be
+// beyond what the fill has read. at is where the view would continue otherwise.
 func (p *planner) begunAnew(c *replicator.Checkpoint, m *replicator.Mark, at replicator.Standing) bool {
 	switch {
 	case !at.Filling(), c != nil && c.Unmarked:

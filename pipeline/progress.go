@@ -16,7 +16,8 @@ type progress struct {
 	mu     sync.Mutex
 	marked []replicator.Checkpoint // by view: progress that the sink has, where the next session begins
 	now    replicator.Standing     // progress of all views together, including changes applied since the last save
-	// read is the latest applied position. Its Token also says how far the log was read beyond it. Zero: unknown.
+	// read is the latest applied position. Its Token also says how far the log was read, which may be beyond that
+	// position. Zero: unknown.
 	read replicator.Position
 	// proofs are positions in the sink that are ahead of the checkpoints. The source's log must contain them; otherwise
 	// the views show changes that the source lost.
@@ -33,8 +34,8 @@ func newProgress(views viewSet, from []replicator.Checkpoint) *progress {
 	return p
 }
 
-// restart makes the views' next session begin at the given checkpoints (at). The source's log must contain the
-// positions of these checkpoints, and the positions in proofs.
+// restart makes the views' next session begin at the given checkpoints (at). proofs are positions in the sink that are
+// ahead of the checkpoints. The source's log must contain all these positions.
 func (p *progress) restart(at []replicator.Checkpoint, proofs ...replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

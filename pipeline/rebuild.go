@@ -308,8 +308,9 @@ func (r *rebuilder) knownPositions(ctx context.Context) ([]replicator.Position, 
 	return at, nil
 }
 
-// redefine gives views with redefined tables their new fingerprints. It takes these views out of their runs, because a
-// fingerprint may change only while no run has the view. The views show as failed until they are rebuilt.
+// redefine gives views with redefined tables their new fingerprints (hashes of the definitions of a view and its
+// tables). It takes these views out of their runs, because a fingerprint may change only while no run has the view. The
+// views show as failed until they are rebuilt.
 func (r *rebuilder) redefine(ctx context.Context, views []*replicator.View) error {
 	now, err := r.planner.definitions.current(ctx, views)
 	if err != nil {

@@ -21,15 +21,15 @@ type referring struct {
 	lane   *lane
 	stop   context.Context // once it is done, the remaining changes of joined rows are left to the next session
 
-	// budget is for changes of joined rows only. They wait for re-reads, which take from the intake's budget. With only
-	// one budget, they could fill it, and both would wait forever.
+	// budget limits only the pending changes of joined rows. If they took from the intake's budget, they could fill it.
+	// Their re-reads need room in that budget, so both would wait forever.
 	budget *budget
 
 	found atomic.Int64 // number of cells found for the present batch; 0 between two batches
 }
 
-// run processes changes of joined rows until ctx is done, or until unread is closed and none is left. Once stop is
-// done, it leaves the rest to the next session.
+// run processes changes of joined rows until ctx is done, or until unread is closed and no such change is left. Once
+// stop is done, it leaves the remaining changes to the next session.
 func (r *referring) run(ctx, stop context.Context, unread <-chan struct{}) error {
 	r.stop = stop
 	if err := r.lane.run(ctx, unread); !errors.Is(err, errStopped) {

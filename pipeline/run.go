@@ -24,7 +24,7 @@ type run struct {
 	stop     context.CancelFunc
 	stopping context.Context
 	done     chan struct{}
-	rival    rival // used only by the run's goroutine
+	rival    rival // replicator that has taken over a view; used only by the run's goroutine
 
 	mu      sync.Mutex
 	session *session
@@ -153,14 +153,14 @@ func (r *run) reposition(ctx context.Context) error {
 	stands := r.progress.checkpoints()
 	var lost []string
 	var loss error
-	var unread []error
+	var unreadable []error
 	above := &above{run: r}
 	r.blank = true
 	for i, c := range stands {
 		_, m := known.of(c.View)
 		r.blank = r.blank && isNew(c) && (m == nil || m.Position.IsZero())
 		if m != nil && m.Err != nil {
-			unread = append(unread, r.cfg.unread(m))
+			unreadable = append(unreadable, r.cfg.unread(m))
 			continue
 		}
 		if stands[i].Standing, err = beginning(c, m, r.cfg.changelog() != nil); err != nil {
@@ -184,8 +184,8 @@ func (r *run) reposition(ctx context.Context) error {
 				"view", c.View, "order", m.Position.Order, "was", c.Position.Order, "filling", m.Filling())
 		}
 	}
-	if len(unread) > 0 { // no view moves until the views in unread run separately
-		return errors.Join(unread...)
+	if len(unreadable) > 0 { // these views must run separately first; until then, all views keep their positions
+		return errors.Join(unreadable...)
 	}
 	if loss != nil {
 		if len(lost) < len(stands) {

@@ -27,7 +27,7 @@ type session struct {
 	saver   *saver
 	forgets *forgetter
 
-	renewed context.Context // done when the session must end so that a new one can start
+	renewed context.Context // done once this session must end so that a new session can start
 	renew   context.CancelFunc
 	end     context.CancelFunc // cancels intake.over, once no more changes are applied
 }
@@ -147,8 +147,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	// No more changes come in. The pending changes must be applied within the drain time.
 	limit := s.cfg.Drain
 	timer := time.AfterFunc(limit, func() { fail(fmt.Errorf("changes in flight were not applied within %s", limit)) })
-	// The order matters: finding the cells of joined rows adds keys to ask the source about, and both add changes to
-	// apply.
+	// The order matters: `finder` gives `asker` keys to ask the source about, and both give the lanes changes to apply.
 	close(unread)
 	finder.Wait()
 	close(unfed)

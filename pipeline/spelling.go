@@ -161,7 +161,7 @@ func (l *loneKeys) ask(c replicator.Cell, gone bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case gone: // forget the answer; even a pending answer may be from before the deletion
+	case gone: // the source's answer, even one that is still to come, may be older than the deletion
 		delete(l.keys, h)
 	case l.keys[h]:
 		return false

@@ -216,8 +216,8 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	return false, nil
 }
 
-// settled ends the rebuild of views whose swap failed and took effect anyway. Views that run again already just
-// continue: the changes that they repeat are stale.
+// settled ends the rebuild of views whose swap returned an error, although the sink had swapped the views. If a run
+// already has a view again, the view just continues there, because the changes that it repeats are stale.
 func (s *swapper) settled(ctx context.Context, views viewSet, shadows []replicator.Checkpoint) error {
 	at := slices.DeleteFunc(ofViews(views, shadows), func(c replicator.Checkpoint) bool { return s.runOf(c.View) != nil })
 	if err := s.takeOver(ctx, views); err != nil {

@@ -178,7 +178,7 @@ func (s *sweeper) lookAtRenamed(ctx context.Context, gone []replicator.Cell) err
 	return nil
 }
 
-// tidy removes orphans (entries that came from no cell) from views that are rebuilt in place.
+// tidy removes strays (entries that came from no cell) from views that are rebuilt in place.
 func (s *sweeper) tidy(ctx context.Context, limit int) error {
 	tidier, ok := s.target.(replicator.Tidier)
 	if !ok {

@@ -18,7 +18,7 @@ type window struct {
 	cells   map[replicator.Cell]bool  // the cells of the chunk that the scan reads; nil: it has not arrived
 	low     int64
 	high    int64         // the log's position after the chunk was read; 0: the chunk has not arrived
-	passed  chan struct{} // closed once the log reader has passed high
+	passed  chan struct{} // closed once the log reader has reached the position `high`
 }
 
 func (w *window) open() {

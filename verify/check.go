@@ -120,8 +120,9 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	return suspects, nil
 }
 
-// named returns the op whose cell a difference is reported for. If the cell should be in the view and has no row in the
-// source, that is the first cell of the same key that has one. So each pass names the same cell.
+// named returns the op whose cell a difference is reported for. A cell that should be in the view may have no row in
+// the source, because another cell of the same key has the row. Then it is reported for the first such cell, so that
+// each pass names the same cell.
 func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicator.Op {
 	op := ops[d.Op]
 	if d.Kind != replicator.Extra && d.Kind != replicator.Dead && op.Version == replicator.NoVersion {

@@ -2,7 +2,7 @@
 //
 // The expected content is computed from the newest rows that the source has now, and compared with the sink's data.
 // There are three passes: over the source's cells, for missing and stale content; over the sink's cells, for extra
-// content; and over orphans, which are contents that belong to no cell (replicator.Tidier). If several sources feed the
+// content; and over strays, which are contents that belong to no cell (replicator.Tidier). If several sources feed the
 // view, a repair makes a fourth pass, over deleted rows that the sink remembers. Content that can't be computed or
 // written (dead) is counted separately, because a repair can't fix it.
 //

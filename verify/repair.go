@@ -65,7 +65,8 @@ func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool,
 	return !buried, err
 }
 
-// repair repairs the cells in wrong. Cells that turn out to be dead letters are moved or added to uncounted.
+// repair repairs the cells of the map `wrong`. It adds the cells that turn out to be dead letters, and were not counted
+// as such, to the map `uncounted`. Missing cells that do are also removed from `wrong`.
 func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect,
 	uncounted map[replicator.Cell]error) error {
 	dead, left, err := v.rewrite(ctx, wrong)
@@ -263,16 +264,16 @@ func (v *verifier) raise(
 	return nil
 }
 
-// bury saves dead letters of the cells that could not be written (why, by index of the op). A stop must not interrupt
-// bury: the sink would have a dead cell whose reason nothing records.
+// bury saves dead letters of the cells that could not be written. reasons says why, by index of the op. A stop must not
+// interrupt bury: the sink would have a dead cell whose reason nothing records.
 func (v *verifier) bury(
-	ctx context.Context, view string, ops []replicator.Op, rows []*replicator.Row, why map[int]error,
+	ctx context.Context, view string, ops []replicator.Op, rows []*replicator.Row, reasons map[int]error,
 ) error {
-	if v.Bury == nil || len(why) == 0 {
+	if v.Bury == nil || len(reasons) == 0 {
 		return nil
 	}
 	var letters []replicator.DeadLetter
-	for i, err := range why {
+	for i, err := range reasons {
 		letters = append(letters, replicator.NewDeadLetter(view, ops[i], rows[i], err, v.Reader.Locate))
 	}
 	if err := v.Bury(context.WithoutCancel(ctx), letters); err != nil {

@@ -8,8 +8,8 @@ import (
 	"replicator"
 )
 
-// strays counts the sink's orphans (contents that belong to no cell), and removes them if the run repairs. It does
-// nothing in a run over a sample, because orphans have no keys to sample.
+// strays counts the sink's strays (contents that belong to no cell), and removes them if the run repairs. It does
+// nothing in a run over a sample, because strays have no keys to sample.
 func (v *verifier) strays(ctx context.Context) error {
 	tidier, ok := v.Target.(replicator.Tidier)
 	if !ok || v.Shard > 0 || v.Sample > 0 && v.Sample < 1 {

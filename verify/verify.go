@@ -28,7 +28,7 @@ type Options struct {
 	Fence func(context.Context) error
 
 	// Shard is the index of the source among the sources that feed the view. Only the run with index 0 searches for
-	// orphans (contents of the sink that belong to no cell).
+	// strays (contents of the sink that belong to no cell).
 	Shard int
 
 	// Bury durably saves dead letters of one view, for cells that a repair could not write. It must set their Source.
@@ -77,16 +77,16 @@ type Progress struct {
 // It is kept only in memory. The zero value is the beginning.
 type Place struct {
 	// the number of the pass: one for each table of the source, then one over the sink's contents, one over the cells
-	// that the sink remembers, and one over orphans
+	// that the sink remembers, and one over strays
 	pass   int
 	after  string
 	salt   uint64 // a random number that makes samples differ between runs
 	result Result
 	found  noted[replicator.Cell] // counted cells, so that the pass over the sink doesn't count them again
-	places noted[string]          // names of the counted contents in the sink, so that the last pass skips them
+	places noted[string]          // names of the wrong entries already counted, so that the pass over strays skips them
 }
 
-// Result is a run's findings.
+// Result says what a verification of a view has found.
 type Result struct {
 	View     string `json:"view"`
 	Checked  int64  `json:"checked"`
@@ -104,7 +104,8 @@ type Result struct {
 // Remaining is how many differences are left. A repair can't help dead cells.
 func (r *Result) Remaining() int64 { return r.Missing + r.Stale + r.Extra - r.Repaired + r.Dead }
 
-// Difference names a cell that differs, or an orphan in the sink. An orphan has its name in Key, and no Column.
+// Difference names a cell that differs, or a stray: an entry in the sink that came from no cell. For a stray, Key is
+// the entry's name, and Column is empty.
 type Difference struct {
 	Key    string                    `json:"key"`
 	Column string                    `json:"column"`
@@ -126,7 +127,8 @@ type verifier struct {
 	Options
 	*Place
 	moved bool // the run has read at least one page
-	// the run could not read its first page: its Place may be invalid, for example because a sink's cursor has expired
+	// reading failed before any page was read: the Place to continue from may be invalid, for example because a sink's
+	// cursor has expired
 	lost bool
 }
 
