@@ -69,8 +69,8 @@ type Reader interface {
 	// interrupted transaction again, with the same Orders.
 	Read(ctx context.Context, h Handler) error
 
-	// Position returns the latest position between two transactions that is not after the given order, which must have
-	// been passed to Handler.Commit. The order must not fall from call to call, because the reader forgets earlier
+	// Position returns the latest position between two transactions that is not after the given order, which is that of
+	// Start or of a Handler.Commit call. The order must not fall from call to call, because the reader forgets earlier
 	// positions. If Position is called again with the same order, its result also says how far the log has been read
 	// meanwhile.
 	Position(order int64) Position

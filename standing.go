@@ -97,7 +97,7 @@ func (s Standing) Raise(next Standing) Standing {
 		at.Fill = farther(s.Fill, next.Fill)
 	}
 	at.Position, at.Swapped = s.Position, s.Swapped
-	if next.Position.Order >= s.Position.Order { // next includes all of s, so the comparison that next asks for counts
+	if next.Position.Order >= s.Position.Order { // next includes all of s, so the value of Swapped in next counts
 		at.Position, at.Swapped = next.Position, next.Swapped
 	}
 	if !at.Filling() {

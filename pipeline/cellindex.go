@@ -12,7 +12,7 @@ import (
 type cellIndex struct {
 	seed  maphash.Seed
 	lists []*pending // indexed by the last bits of a cell's hash; the length is a power of two
-	cells int        // number of cells in the index; at most len(lists), which doubles before
+	cells int        // number of cells in the index; never more than len(lists)
 }
 
 const fewestLists = 64

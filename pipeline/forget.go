@@ -11,7 +11,7 @@ import (
 )
 
 // forgetting tracks up to which log position the sink may forget deleted cells. It outlives sessions. Only the
-// goroutine of the forgetter, which has the sink forget, uses it, but lanes call its method `note`.
+// goroutine that has the sink forget cells uses it, except for the method `note`, which lanes call.
 type forgetting struct {
 	passed []marking // log positions that were saved in the sink, with the times; oldest first
 	walked int64     // log position up to which the last complete walk forgot deleted cells

@@ -100,7 +100,7 @@ func (t *tail) Refer(ctx context.Context, ref *replicator.Reference) error {
 	return t.referring.add(ctx, ref)
 }
 
-// Commit records that the log reader has delivered a whole transaction, which ends at the log position order.
+// Commit records that the log reader has delivered a whole transaction, which ends at the log position `order`.
 func (t *tail) Commit(order int64, at time.Time) {
 	t.reach.commit(order, at)
 	t.window.reached(order)

@@ -22,7 +22,7 @@ type lane struct {
 	waiting batches
 	flying  []pending // the batch in flight; nil: there is none
 	added   uint64    // number of changes added since the lane was made
-	counted uint64    // number of these changes that countMerged has recorded in the budget
+	counted uint64    // how many of the `added` changes countMerged has recorded in the budget
 	merged  int       // how many of the changes after the first `counted` ones merged with a pending change
 	waiters []waiter  // callers that wait until earlier changes are applied
 }

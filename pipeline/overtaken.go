@@ -25,7 +25,8 @@ type rival struct {
 	told *replicator.Overtaken
 
 	mark replicator.Position // the other replicator's position in the sink when it was last read
-	// since is when this process first saw that position; zero: the other replicator has read all of the source's log
+	// since is when this process first read the position in `mark`; zero: the other replicator has read all of the
+	// source's log
 	since time.Time
 }
 

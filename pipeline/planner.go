@@ -422,7 +422,7 @@ func (p *planner) chooseAgain(
 		return ofPosition(err)
 	}
 	switch {
-	case c.Epoch <= m.Epoch: // continue the fill that the replicator with the other server began
+	case c.Epoch <= m.Epoch: // continue from the position of the replicator with the other server
 		c.Position = m.Position
 		return nil
 	case c.Filling():

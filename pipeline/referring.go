@@ -28,7 +28,7 @@ type referring struct {
 	found atomic.Int64 // number of cells found for the present batch; 0 between two batches
 }
 
-// run processes changes of joined rows until ctx is done, or until unread is closed and no such change is left. Once
+// run processes changes of joined rows until ctx is done, or until `unread` is closed and no such change is left. Once
 // stop is done, it leaves the remaining changes to the next session.
 func (r *referring) run(ctx, stop context.Context, unread <-chan struct{}) error {
 	r.stop = stop

@@ -65,8 +65,8 @@ func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool,
 	return !buried, err
 }
 
-// repair repairs the cells of the map `wrong`. It adds the cells that turn out to be dead letters, and were not counted
-// as such, to the map `uncounted`. Missing cells that do are also removed from `wrong`.
+// repair repairs the cells of the map `wrong`. A cell that turns out to be a dead letter is added to the map
+// `uncounted`, unless an earlier check counted it. If the cell is missing by `wrong`, it is removed from there.
 func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect,
 	uncounted map[replicator.Cell]error) error {
 	dead, left, err := v.rewrite(ctx, wrong)
