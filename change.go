@@ -46,7 +46,7 @@ type Row struct {
 	Cell    Cell
 	Version int64     // never negative
 	Order   int64     // the row's log position as a number; see Position
-	Place   int64     // position in the Changelog that delivered the row (Order is of the original log); 0: none did
+	Place   int64     // position of the row in the Changelog that it was read from; 0: it was not read from a Changelog
 	Time    time.Time // time of the commit (from the log), or of the read (from a table)
 
 	// Body is the body column as stored; nil if it is NULL or the table has none. If Text is set, Body is the server's

@@ -22,7 +22,7 @@ var ErrPartFellBack = errors.New("a part of the sink was set back to an older st
 // text, a different table renamed to the table's name, and rows that can't be read.
 var ErrUnlogged = errors.New("the binlog does not say which rows changed")
 
-// ErrEmptied is an ErrUnlogged of a table that lost all of its rows (TRUNCATE, DROP).
+// ErrEmptied: a table lost all of its rows (TRUNCATE, DROP). It wraps ErrUnlogged, because the log does not list them.
 var ErrEmptied = fmt.Errorf("%w", ErrUnlogged)
 
 // ErrOtherTables: a pattern now matches other tables than when reading began. Reading starts again with these tables.

@@ -17,11 +17,11 @@ const (
 	Fail Level = "fail" // the program does not work
 )
 
-// FixFor returns the advice for the operator. If err came from the source, that is a reference to the findings on the
-// source, which `check` reports separately. Otherwise it is fix.
-func FixFor(err error, fix string) string {
+// FixFor returns the advice that `check` shows for err. If err came from the source, the advice points to the findings
+// on the source, which `check` reports separately. Otherwise FixFor returns its argument `advice`.
+func FixFor(err error, advice string) string {
 	if IsOfSource(err) {
 		return "see the findings on the source"
 	}
-	return fix
+	return advice
 }

@@ -13,8 +13,8 @@ import (
 // fingerprint is "<part of the configuration>.<part of its tables' identities>", because the view is wrong once an
 // identity changes.
 
-// NamesGiven separates the last part of a table's identity (see Source.Identities) from the rest. Only views that a
-// table feeds with all of its column values (a Feed without a Column) depend on the last part.
+// NamesGiven separates two parts of a table's identity. All views of the table depend on the first part. The second
+// part matters only to a view whose `from` setting names the table without a value of the column role.
 const NamesGiven = "\n"
 
 // ErrRedefined: the definition of a table's cells or versions has changed at the source.

@@ -10,8 +10,8 @@ import (
 )
 
 // AppendJSON appends the JSON text of a value of a decoded body, or of a row's column. Equal values have equal texts:
-// members are sorted by name, and numbers keep their digits. Bytes become hexadecimal digits, a RawJSON is copied, a
-// float64 that is not finite becomes null, and an Unread is shown in angle brackets.
+// members are sorted by name, and numbers keep their digits. Bytes become hexadecimal digits, a RawJSON is copied, and
+// a float64 that is not finite becomes null. An Unread (a value that no view can hold) is shown in angle brackets.
 func AppendJSON(dst []byte, value any) []byte {
 	t := jsonText{b: dst, maxDepth: math.MaxInt}
 	t.value(value, 0)

@@ -78,9 +78,9 @@ func (s State) Forgettable(horizon int64) bool {
 	return s.Version == NoVersion && max(s.Order, s.AsOf) < horizon
 }
 
-// Unknown reports whether a sink with state s can't judge op: s lets op pass, but op is below the horizon (see
-// Forgettable), and a removed state might have refused it. The sink does not apply such an op, and the engine reads the
-// cell again from the source. A reset to NoVersion is never Unknown: see Obsolete.
+// Unknown reports whether op would be applied with state s, but is older than the horizon: the sink may have removed a
+// newer state of the cell, which would refuse op. The sink does not apply such an op, and the engine reads the cell
+// again from the source. Unknown is false for a reset to NoVersion, which Obsolete judges.
 func (s State) Unknown(op Op, horizon int64) bool {
 	if max(op.Order, op.AsOf) >= horizon || op.Version == NoVersion {
 		return false

@@ -67,8 +67,8 @@ type Target interface {
 	Mark(ctx context.Context, at Standing) error
 
 	// Outdated returns cells that a view of the target still has, although the op that was last applied to them is
-	// before the given order. Their rows may have been deleted while the log was not being read. As in all methods with
-	// next, after is "" first and then the next of the last call, until next is empty.
+	// before the given order. Their rows may have been deleted while the log was not being read. The first
+	// call passes "" as `after`, and each later call the `next` of the call before it, until `next` is empty.
 	Outdated(ctx context.Context, before int64, after string, limit int) (cells []Cell, next string, err error)
 
 	// Dead lists the cells that are missing from a view because they are dead letters (see Value.Err and Rejected), a
@@ -152,8 +152,8 @@ func (a *Applied) Add(part Applied, places []int) {
 	}
 }
 
-// Elsewhere is a value of a batch in a view that shows another source's row of the same cell. Source names that other
-// source.
+// Elsewhere identifies a value in a batch. Its view shows a row of the same cell from another source, which Source
+// names.
 type Elsewhere struct {
 	ValueAt
 	Source string
@@ -201,8 +201,8 @@ type Sourced interface {
 // Parted is a Sink of several parts, such as shards. Each part keeps the states of some cells, and may lose them while
 // the other parts keep theirs.
 type Parted interface {
-	// ForgetLost forgets a view in the parts that do not hold it under its current definition. It does so for every
-	// source for which some other part holds the view. The parts that hold the view keep it.
+	// ForgetLost removes what a part of the sink remembers of a view, if the part does not hold the view under its current
+	// definition. It does so for each source for which at least one part of the sink does.
 	ForgetLost(ctx context.Context, v *View, sources []string) error
 
 	// Lacking returns, by view, the names of the parts that do not hold the view for the source, as messages show them

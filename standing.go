@@ -15,8 +15,8 @@ type Standing struct {
 	FillFrom int64               `json:"fill_from,omitempty"` // the Order at which the fill began
 	Repair   bool                `json:"repair,omitempty"`    // the fill rewrites even what the view should hold already
 	Epoch    int64               `json:"epoch,omitempty"`     // the last fill's number, which only rises; 0: unknown
-	// log position of an event because of which the view must be compared with the source, such as rows that changed
-	// while the log does not say which; 0: no comparison is due
+	// Swapped is the log position of an event after which the view must be compared with the source, such as a RENAME that
+	// swapped a table for another; 0: no comparison is due
 	Swapped int64 `json:"swapped,omitempty"`
 }
 

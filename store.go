@@ -12,8 +12,8 @@ type Checkpoint struct {
 	Source      string `json:"source,omitempty"` // the shard's name
 	Fingerprint string `json:"fingerprint"`
 	Standing
-	// Read is how far the source was read when the checkpoint was saved; zero if unknown. It is not before
-	// Standing.Position. The sink may have some of the changes in between.
+	// Read is how far the source was read when the checkpoint was saved; zero if unknown. The sink has all changes up to
+	// Position, and may have some of the changes from Position to Read.
 	Read    Position `json:"read,omitzero"`
 	Letters bool     `json:"letters,omitempty"` // the store has a letter for every cell that the sink records as dead
 
@@ -64,7 +64,7 @@ type DeadLetters interface {
 	// number. The call costs next to nothing.
 	Known(ctx context.Context, view, source string, cell Cell) (number int64, err error)
 
-	// RaiseKnown clears the cell's dead letter if it still has the number that Known returned.
+	// RaiseKnown clears the cell's dead letter, unless a newer letter has replaced the one whose number Known returned.
 	RaiseKnown(ctx context.Context, view, source string, cell Cell, number int64) error
 
 	// List yields the dead letters of a view ("": of all views), oldest first, one at a time, because each may take

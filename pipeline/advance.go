@@ -16,7 +16,7 @@ type urgency int
 const (
 	saveNothing urgency = iota // move the position in memory only, for a caller that waits for a log position
 	saveDue                    // once an interval: save if there is anything new, or if the last save is old
-	saveNow                    // save any move of the position: at a stop, or before a new log file is applied
+	saveNow                    // save if the position moved at all: at a stop, or before a new log file is applied
 )
 
 // idleMark is the longest time between two saves of the position in the sink while the log has no changes for these
@@ -47,7 +47,7 @@ type saver struct {
 	goesOn func() // called each interval in which the session makes progress
 
 	mu        sync.Mutex
-	proved    bool                // the start position was taken again after the log's first events: see advance
+	proved    bool                // the start position was updated once the reader had seen the log's first events
 	marked    replicator.Standing // the progress that this session last saved in the sink
 	markedAt  time.Time
 	askedAt   time.Time // when the sink was last asked whether it still has the progress in `marked`
@@ -99,8 +99,8 @@ func (s *saver) serves() bool {
 	return s.reach.heard.Load() && (s.meter.total() > s.before || s.lanes.since().IsZero())
 }
 
-// advance moves the run's position to the point up to which everything is applied. As u says, it also saves the
-// position, first in the sink and then in the store.
+// advance moves the run's position to the point up to which everything is applied. Depending on the
+// urgency, it also saves the position, first in the sink and then in the store.
 func (s *saver) advance(ctx context.Context, u urgency) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

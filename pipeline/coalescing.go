@@ -10,7 +10,7 @@ type coalescing struct {
 	changes  int64 // the number of changes that may be in flight now
 	mean     int64 // the mean size of a change, in bytes
 
-	seen, joined int // number of changes since the last decision, and how many of them merged with a pending change
+	seen, joined int // number of changes since `changes` was last set, and how many of them merged with a pending one
 }
 
 const (

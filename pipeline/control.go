@@ -102,20 +102,20 @@ func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, erro
 // Renew replaces the sessions of views by new ones, and returns when these are open. The sink then reads the
 // definitions of its tables or indexes again, so call Renew after a manual ALTER.
 func (p *Pipeline) Renew(ctx context.Context, views ...string) error {
-	renewed := map[*session]bool{}
+	fresh := map[*session]bool{}
 	for _, view := range views {
-		s, err := p.renew(ctx, view, renewed)
+		s, err := p.renew(ctx, view, fresh)
 		if err != nil {
 			return err
 		}
-		renewed[s] = true
+		fresh[s] = true
 	}
 	return nil
 }
 
-// renew ends the view's session and returns the next one. It does not end a session in renewed, because this call of
-// Renew has just opened it.
-func (p *Pipeline) renew(ctx context.Context, view string, renewed map[*session]bool) (*session, error) {
+// renew ends the view's session, and returns the session that replaces it. If the view's session is in `fresh`, renew
+// returns it unchanged: Renew has replaced it already, for another view.
+func (p *Pipeline) renew(ctx context.Context, view string, fresh map[*session]bool) (*session, error) {
 	var old *session
 	for {
 		r, s, err := p.sessionOf(view)
@@ -123,7 +123,7 @@ func (p *Pipeline) renew(ctx context.Context, view string, renewed map[*session]
 			return nil, err
 		}
 		switch {
-		case s != nil && renewed[s]:
+		case s != nil && fresh[s]:
 			return s, nil
 		case s == nil && old == nil:
 			return nil, fmt.Errorf("view %s: %w", view, replicator.ErrNotServing)

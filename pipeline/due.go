@@ -139,8 +139,8 @@ func (d *due) resume(ctx context.Context) error {
 	return nil
 }
 
-// dropLeft drops dead letters of shadows (second copies of views) without a checkpoint, which a crash during inherit or
-// forgetShadow leaves behind.
+// dropLeft drops the dead letters of shadows (second copies of views) that have no checkpoint. A crash during
+// `inherit` or `forgetShadow` leaves such letters behind.
 func (d *due) dropLeft(ctx context.Context, saved []replicator.Checkpoint) error {
 	if !d.cfg.swaps() {
 		return nil

@@ -128,7 +128,7 @@ func (t *tail) Unlogged(table string, order int64, err error) error {
 	if groups, _ := replicator.Troubled(of, err); groups != nil { // compare only the views that the error names
 		of = slices.Concat(groups...)
 	}
-	if !t.notes.setDoubted(of, order) { // no second warning: a binlog may have many such statements in a row
+	if !t.notes.setDoubted(of, order) { // these views wait for a comparison already: warn only once
 		return nil
 	}
 	t.cfg.Log.Warn("rows changed, and the binlog doesn't say which. The views continue, and are compared with the "+

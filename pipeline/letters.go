@@ -75,7 +75,7 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	}
 	good := b.lists(len(l.views))
 	for i, op := range ops {
-		for _, v := range op.Values { // stale ops, too: the sink holds a newer value, which is no dead letter
+		for _, v := range op.Values { // also of ops that were stale: the sink then holds a newer value
 			if !bad[place{i, v.View}] && !dead[place{i, v.View}] {
 				if good[v.View] == nil {
 					good[v.View] = make([]replicator.Cell, 0, len(ops)-i)

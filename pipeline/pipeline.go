@@ -30,8 +30,8 @@ type shared struct {
 	news     *letterNews
 	company  *company
 
-	// registered is one more than the highest epoch of the log that this process has saved a position of in the sink;
-	// 0: none.
+	// registered is one more than the log epoch of the highest position that this process has saved in the sink; 0: it
+	// has saved none.
 	registered atomic.Int64
 }
 
@@ -158,8 +158,8 @@ func (p *Pipeline) Resume(ctx context.Context, name string) error {
 	})
 }
 
-// Swapped returns the views that must be compared with the source, for example because the log does not list some
-// changes. Each has the log position of the reason, which the caller passes to Compared after the comparison.
+// Swapped returns the views that must be compared with the source, for example because a RENAME swapped a table for
+// another. Each has the log position of that event, which the caller passes to Compared after the comparison.
 func (p *Pipeline) Swapped() map[string]int64 {
 	all := map[string]int64{}
 	for _, r := range p.runs.all() {

@@ -31,7 +31,7 @@ type remembered struct {
 
 	lacking map[string]string // by view: names of the shards of the sink that lack the view, if others have it
 
-	refilled map[string][]string // by names of shards of the sink: the views that these lack and that are filled again
+	refilled map[string][]string // views that are filled again, by the names of the shards that lack them
 }
 
 // refills records that on_lost fills a view again. where names the shards of the sink that lack the view.

@@ -14,7 +14,7 @@ import (
 type rebuild struct {
 	views   viewSet
 	shadows viewSet // the second copies of the views, which the rebuild fills; empty: the rebuild is in place
-	frozen  viewSet // views that don't run with this definition yet, so only their shadows are kept up to date
+	frozen  viewSet // views that had no run when the rebuild began, so only their shadows get changes
 	run     *run
 	err     error // why the latest attempt to swap failed; nil: no attempt failed
 	retryAt time.Time

@@ -81,7 +81,7 @@ func (r *referring) apply(ctx context.Context, batch []pending) error {
 	return nil
 }
 
-// lookAt re-reads the cells that contain the changed joined rows (refs). All refs must have the same Lookup.
+// lookAt re-reads the cells that are joined with changed rows (refs). All refs must be of one join of one table.
 func (r *referring) lookAt(ctx context.Context, refs []replicator.Reference, since time.Time) error {
 	for after, more := "", true; more; more = after != "" {
 		if r.stop.Err() != nil {

@@ -50,14 +50,14 @@ type group struct {
 	forgetting *forgetting
 
 	late   viewSet     // views that joined the run's other views, and may disagree with these until all have caught up
-	agreed atomic.Bool // the views in `late` agree with the others now
+	agreed atomic.Bool // the views in `late` have caught up with the others
 
 	// blank says that the views are empty: they are new, began without a fill, and have seen no change yet. The
 	// goroutine that opens the session sets it; after that, only the log reader's goroutine uses it.
 	blank bool
 
-	// searched says that an earlier session has begun, so the target may hold what that session applied. Only the
-	// goroutine that opens sessions uses it.
+	// searched says that a session has looked for old contents in the target. Later sessions don't look, because they
+	// would find what that session applied. Only the goroutine that opens sessions uses it.
 	searched bool
 }
 

@@ -125,7 +125,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	}
 	feed := func(do func(ctx context.Context) error) {
 		start(&feeders, func() error {
-			if err := do(intake); intake.Err() == nil { // after the end of intake, do was interrupted: ignore err
+			if err := do(intake); intake.Err() == nil { // once `intake` is done, err only says that `do` was interrupted
 				return err
 			}
 			return nil

@@ -58,12 +58,12 @@ func (s *spellings) apply(ctx context.Context, batch []pending) error {
 	}
 	var changes []*replicator.Change
 	for table, some := range keys {
-		mixed, err := s.reader.Spellings(ctx, table, some)
+		variants, err := s.reader.Spellings(ctx, table, some)
 		if err != nil {
 			return fmt.Errorf("table %s: asking the source for other variants of %d keys: %w", table, len(some), err)
 		}
-		s.lone.answered(table, some, mixed)
-		for _, cells := range mixed {
+		s.lone.answered(table, some, variants)
+		for _, cells := range variants {
 			cells = slices.DeleteFunc(cells, func(c replicator.Cell) bool { return !s.views.feeds(c) })
 			if err := s.checkMerged(ctx, cells); err != nil {
 				return err
@@ -80,7 +80,8 @@ func (s *spellings) apply(ctx context.Context, batch []pending) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	// These re-reads have no log position, so they don't hold back the saved position. Wait until they are applied.
+	// The changes that were just added have no log position, so they don't hold back the position that `saver` saves.
+	// Wait until they are applied.
 	return appliedBy(s.lanes.shares)(ctx)
 }
 
@@ -177,11 +178,12 @@ func (l *loneKeys) ask(c replicator.Cell, gone bool) bool {
 	return true
 }
 
-// answered records the source's answer about some keys: only the keys of the cells in mixed have other variants.
-func (l *loneKeys) answered(table string, keys []replicator.Key, mixed [][]replicator.Cell) {
+// answered records which keys have variants, texts that the source treats as equal ('abc', 'ABC'). The source was asked
+// about all of `keys`, and answered with the cells in `variants`.
+func (l *loneKeys) answered(table string, keys []replicator.Key, variants [][]replicator.Cell) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, cells := range mixed {
+	for _, cells := range variants {
 		for _, c := range cells {
 			delete(l.keys, l.hash(c.Table, c.Key))
 		}

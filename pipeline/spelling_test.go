@@ -24,12 +24,12 @@ func TestAKeyIsAskedForUntilItIsKnownToBeTheOnlySpelling(t *testing.T) {
 			t.Errorf("%s: asked %v, want %v", text, got, want)
 		}
 	}
-	answered := func(mixed [][]replicator.Cell, texts ...string) {
+	answered := func(variants [][]replicator.Cell, texts ...string) {
 		var keys []replicator.Key
 		for _, text := range texts {
 			keys = append(keys, cell(text).Key)
 		}
-		a.answered("cell", keys, mixed)
+		a.answered("cell", keys, variants)
 	}
 	asks("abc", false, true)
 	asks("abc", false, true) // no answer yet

@@ -72,7 +72,7 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 	case state == replicator.StateRunning && now.Filling():
 		state = replicator.StateFilling
 	case state == replicator.StateRunning && (r.isApart() || slices.Contains(r.late, r.views[i]) && !r.agrees()):
-		state = replicator.StateStarting // readers may see that the view disagrees with the others
+		state = replicator.StateStarting // the view may show older changes than the other views of the run
 	}
 	st.State, st.Applied = state, now.Position
 	if err != nil {

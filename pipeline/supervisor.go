@@ -71,7 +71,7 @@ func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, e
 	var began time.Time // when the first attempt failed
 	recalled := false
 	for {
-		if !recalled { // first of all, because planner.plan fails while the sink is down
+		if !recalled { // do this before planner.plan, which fails while the sink is down
 			recalled = s.shown.recall(ctx, s.cfg) == nil // if the store fails, planner.plan returns the same error
 		}
 		first, err := s.planner.plan(ctx, s.cfg.Views)

@@ -106,7 +106,7 @@ func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
 	}
 	s.cfg.Log.Error("rebuilt views can't be swapped in yet", "sink", s.cfg.Name, "views", b.views.names(),
 		"error", reached)
-	return false, errors.Join(s.setBack(b, shadows, reached), s.composition.goOn(b.run, rest, stood),
+	return false, errors.Join(s.retryLater(b, shadows, reached), s.composition.goOn(b.run, rest, stood),
 		s.composition.launchAt(apart))
 }
 
@@ -136,9 +136,10 @@ func ofViews(views viewSet, shadows []replicator.Checkpoint) []replicator.Checkp
 	return at
 }
 
-// setBack continues a rebuild whose swap failed. If the error names views, these get rebuilds of their own, so that the
-// others need not wait for them. Of the others it is unknown whether they were swapped: see settle.
-func (s *swapper) setBack(b *rebuild, shadows []replicator.Checkpoint, reason error) error {
+// retryLater keeps a rebuild whose swap failed, so that the swap is tried again. Views that the error names get
+// rebuilds of their own, so that the other views need not wait for them. The sink may have swapped those other views
+// all the same, which `settle` finds out.
+func (s *swapper) retryLater(b *rebuild, shadows []replicator.Checkpoint, reason error) error {
 	groups, others := replicator.Troubled(b.views, reason)
 	rest := reason
 	if groups != nil {

@@ -9,8 +9,8 @@ import (
 	"replicator"
 )
 
-// window records which cells change in the log while a scan reads a chunk. Once the chunk has arrived, it records only
-// the chunk's cells. Otherwise a log reader that is far behind would fill it with every cell that it passes.
+// window records which cells change in the log while a scan reads a chunk. Once the chunk has arrived, the
+// window records only the chunk's cells. Otherwise `touched` would grow with every change that a late log reader reads.
 type window struct {
 	active  atomic.Bool
 	mu      sync.Mutex
@@ -69,7 +69,7 @@ func (w *window) wait(ctx context.Context, low, high int64, cells map[replicator
 	passed := w.passed
 	maps.DeleteFunc(w.touched, func(c replicator.Cell, order int64) bool { return order <= low || !cells[c] })
 	w.mu.Unlock()
-	// Read after w.high was set: if the log reader passes w.high from now on, it closes `passed`.
+	// Load `committed` only after w.high is set: if the log reader reaches w.high later, `reached` closes `passed`.
 	if committed.Load() < high {
 		select {
 		case <-passed:

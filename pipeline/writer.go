@@ -46,7 +46,7 @@ func (w *writer) apply(ctx context.Context, batch []pending) error {
 		switch {
 		case looks[p.cell] != nil:
 			continue
-		case p.found != nil && p.endsFound(): // applyFound has added the op of this change
+		case p.found != nil && p.onlyFound(): // applyFound has added the op of this change
 			continue
 		case p.put != nil:
 			op := replicator.Op{Cell: p.cell, Version: p.put.Version, Order: p.put.Order, Rewrite: p.rewrite}
@@ -136,7 +136,7 @@ func (w *writer) applyFound(
 		}
 		op := replicator.Op{Cell: p.cell, Version: p.found.version, AsOf: p.found.asOf, Rewrite: p.rewrite}
 		w.evaluate(b, op, p.found.row)
-		if looks[p.cell] == nil && p.endsFound() {
+		if looks[p.cell] == nil && p.onlyFound() {
 			b.changes = append(b.changes, p)
 		} else {
 			more = true
@@ -151,9 +151,9 @@ func (w *writer) applyFound(
 	return w.write(ctx, b)
 }
 
-// endsFound reports whether p.found (another replicator's re-read) is all that must be applied: the cell has neither a
-// pending put nor a pending delete of its last row.
-func (p *pending) endsFound() bool { return p.put == nil && p.goneAt == 0 }
+// onlyFound reports whether the cell has neither a pending put nor a pending delete of its last row. Then only p.found
+// must be applied, the row that another replicator found when it re-read the cell.
+func (p *pending) onlyFound() bool { return p.put == nil && p.goneAt == 0 }
 
 // applyLooks reads the newest rows of cells from the source and applies them, as many at a time as fit into a batch.
 func (w *writer) applyLooks(ctx context.Context, b *opBatch, looks map[replicator.Cell]*pending) error {

@@ -25,8 +25,8 @@ func (s suspect) same(other suspect) bool {
 		reflect.DeepEqual(s.wanted, other.wanted)
 }
 
-// wanted returns what the view should have of the cells of one key, according to ops. It omits the times and log
-// positions of whole rows, because they may differ between two checks although the row is unchanged.
+// wanted returns what the view should have of the cells of one key, according to ops. If an entry holds a
+// whole row (Entry.Row), wanted clears the row's time and log position: each read of an unchanged row may set others.
 func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) {
 	for _, op := range ops {
 		if op.Cell.Key != key {
@@ -84,7 +84,7 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 		err = v.report(ctx, sure)
 		suspects = now
 	}
-	if err == nil && v.Repair && len(suspects) > 0 { // cells that keep changing may be wrong; not counted
+	if err == nil && v.Repair && len(suspects) > 0 { // cells that differed in a new way at each look: not counted
 		_, _, err = v.rewrite(ctx, suspects)
 	}
 	return err

@@ -148,10 +148,10 @@ func (s suspect) stands(was suspect) bool {
 }
 
 // mend writes the source's rows of cells, and of all cells of the same keys, in one step to the view and to the views
-// that are opened together with it (Options.Together). It returns why cells are dead in the view. older has the keys
-// that must be checked again; true: the sink rejected a write as older.
+// that are opened together with it (Options.Together). `dead` has the reason of each cell that is now a dead letter.
+// `again` has the keys that must be compared again; true: the sink did not apply a write of the key.
 func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
-	dead map[replicator.Cell]error, older map[replicator.Key]bool, err error) {
+	dead map[replicator.Cell]error, again map[replicator.Key]bool, err error) {
 	all, err := v.entities(ctx, cells)
 	if err != nil {
 		return nil, nil, err
@@ -166,7 +166,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 		to = v.alone()
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	dead, older = map[replicator.Cell]error{}, map[replicator.Key]bool{}
+	dead, again = map[replicator.Cell]error{}, map[replicator.Key]bool{}
 	for len(all) > 0 {
 		ops, rows, err := to.expected(ctx, all) // re-read the source: a repair must not be older than the comparison
 		if err != nil {
@@ -178,12 +178,12 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 		}
 		if len(to.Views) > 1 {
 			for _, op := range ops {
-				older[op.Cell.Key] = false
+				again[op.Cell.Key] = false
 			}
 		}
 		left := slices.Concat(applied.Stale, applied.Unknown) // ops of cells of which the sink has newer changes
 		for _, i := range left {
-			older[ops[i].Cell.Key] = true
+			again[ops[i].Cell.Key] = true
 		}
 		why := make([]map[int]error, len(to.Views))
 		for view := range why {
@@ -212,7 +212,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 		}
 		all = all[len(ops):]
 	}
-	return dead, older, nil
+	return dead, again, nil
 }
 
 // forget removes from the view those of the given cells that have no row in the source.

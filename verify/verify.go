@@ -77,7 +77,7 @@ type Progress struct {
 // It is kept only in memory. The zero value is the beginning.
 type Place struct {
 	// the number of the pass: one for each table of the source, then one over the sink's contents, one over the cells
-	// that the sink remembers, and one over strays
+	// that the sink remembers, and one over strays (entries that came from no cell)
 	pass   int
 	after  string
 	salt   uint64 // a random number that makes samples differ between runs
