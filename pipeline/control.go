@@ -102,20 +102,20 @@ func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, erro
 // Renew replaces the sessions of views by new ones, and returns when these are open. The sink then reads the
 // definitions of its tables or indexes again, so call Renew after a manual ALTER.
 func (p *Pipeline) Renew(ctx context.Context, views ...string) error {
-	fresh := map[*session]bool{}
+	opened := map[*session]bool{}
 	for _, view := range views {
-		s, err := p.renew(ctx, view, fresh)
+		s, err := p.renew(ctx, view, opened)
 		if err != nil {
 			return err
 		}
-		fresh[s] = true
+		opened[s] = true
 	}
 	return nil
 }
 
-// renew ends the view's session, and returns the session that replaces it. If the view's session is in `fresh`, renew
+// renew ends the view's session, and returns the session that replaces it. If the view's session is in `opened`, renew
 // returns it unchanged: Renew has replaced it already, for another view.
-func (p *Pipeline) renew(ctx context.Context, view string, fresh map[*session]bool) (*session, error) {
+func (p *Pipeline) renew(ctx context.Context, view string, opened map[*session]bool) (*session, error) {
 	var old *session
 	for {
 		r, s, err := p.sessionOf(view)
@@ -123,7 +123,7 @@ func (p *Pipeline) renew(ctx context.Context, view string, fresh map[*session]bo
 			return nil, err
 		}
 		switch {
-		case s != nil && fresh[s]:
+		case s != nil && opened[s]:
 			return s, nil
 		case s == nil && old == nil:
 			return nil, fmt.Errorf("view %s: %w", view, replicator.ErrNotServing)

@@ -178,8 +178,8 @@ func (l *loneKeys) ask(c replicator.Cell, gone bool) bool {
 	return true
 }
 
-// answered records which keys have variants, texts that the source treats as equal ('abc', 'ABC'). The source was asked
-// about all of `keys`, and answered with the cells in `variants`.
+// answered records which of the given keys have no variants: other texts that the source treats as equal, such as 'ABC'
+// for 'abc'. `variants` is the source's answer: the cells whose keys have variants.
 func (l *loneKeys) answered(table string, keys []replicator.Key, variants [][]replicator.Cell) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

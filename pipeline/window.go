@@ -9,8 +9,8 @@ import (
 	"replicator"
 )
 
-// window records which cells change in the log while a scan reads a chunk. Once the chunk has arrived, the
-// window records only the chunk's cells. Otherwise `touched` would grow with every change that a late log reader reads.
+// window records which cells change in the log while a scan reads a chunk. Once the chunk has arrived, the window
+// records only the chunk's cells. Otherwise `touched` would grow with every change that a late log reader reads.
 type window struct {
 	active  atomic.Bool
 	mu      sync.Mutex

@@ -25,8 +25,8 @@ func (s suspect) same(other suspect) bool {
 		reflect.DeepEqual(s.wanted, other.wanted)
 }
 
-// wanted returns what the view should have of the cells of one key, according to ops. If an entry holds a
-// whole row (Entry.Row), wanted clears the row's time and log position: each read of an unchanged row may set others.
+// wanted returns what the view should have of the cells of one key, according to ops. If an entry holds a whole
+// row (Entry.Row), wanted clears the row's time and log position: each read of an unchanged row may set others.
 func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) {
 	for _, op := range ops {
 		if op.Cell.Key != key {
