@@ -117,7 +117,7 @@ func (l *loader) join(name string, names []string, s *Section, tables map[string
 			s.Problem(key, onlyForMany)
 		}
 	}
-	s.done()
+	s.reportKeys()
 	return j
 }
 

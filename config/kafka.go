@@ -54,7 +54,8 @@ func KafkaKeys() []string {
 
 const brokersExample = `["10.0.0.1:9092", "10.0.0.2:9092"]`
 
-// Kafka reads the keys brokers, tls and sasl, and the keys that Login reads.
+// Kafka reads how to connect to a Kafka cluster: the keys `brokers`, `tls` and `sasl`, and the keys of a Login, such as
+// `username` and `ca_cert`.
 func (s *Section) Kafka() Kafka {
 	k := Kafka{TLS: s.Bool("tls")}
 	s.Need("brokers", brokersExample)

@@ -135,14 +135,14 @@ func (l *loader) load(data []byte) (*Config, error) {
 	limits := root.sub("limits")
 	l.config.Limits.Memory = limits.size("memory", defaultMemory, leastMemory)
 	l.config.Limits.Deleted = limits.duration("deleted", defaultDeleted, 0, 365*24*time.Hour)
-	limits.done()
+	limits.reportKeys()
 	rebuild := root.sub("rebuild")
 	l.config.Rebuild.Rate = int(rebuild.integer("rate", 0, 0, 1e9))
-	rebuild.done()
+	rebuild.reportKeys()
 	l.tables(root)
 	l.sinks(root)
 	l.views(root)
-	root.done()
+	root.reportKeys()
 	if len(l.problems) > 0 {
 		return nil, join(l.problems)
 	}
@@ -164,7 +164,7 @@ func (l *loader) source(s *Section) {
 	src.OnLost = s.choice("on_lost", "stop", "rebuild")
 	src.OnUnlogged = s.choice("on_unlogged", "repair", "rebuild", "stop")
 	src.ServerID = uint32(s.integer("server_id", 0, 1, 1<<32-1))
-	s.done()
+	s.reportKeys()
 }
 
 func (l *loader) checkpoint(s *Section) {
@@ -196,7 +196,7 @@ func (l *loader) checkpoint(s *Section) {
 			s.Problem("dsn", "names no database; end it with /DATABASE")
 		}
 	}
-	s.done()
+	s.reportKeys()
 }
 
 func (l *loader) http(s *Section) {
@@ -207,7 +207,7 @@ func (l *loader) http(s *Section) {
 		s.Problem(key, "can't be sent in an HTTP header. Use one line of up to %d bytes without blanks around it, "+
 			"such as the output of `openssl rand -hex 32`", longestToken)
 	}
-	s.done()
+	s.reportKeys()
 	if h.Listen == "" {
 		return
 	}
@@ -219,7 +219,7 @@ func (l *loader) http(s *Section) {
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		s.Problem("listen", "%q is not a port", port)
 	}
-	empty := !s.Given("token") || s.Has("token") && !l.toAsk // LoadToAsk allows an unset variable in token
+	empty := !s.Given("token") || s.Has("token") && !l.toAsk // with toAsk, `token` may name a variable that is not set
 	if !loopback(host) && h.Token == "" && empty {
 		s.Problem("listen", "%s can be reached from other machines, so requests that change something need a "+
 			"token. Set token_file = \"…\", or listen on 127.0.0.1", h.Listen)
@@ -300,7 +300,7 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 	case t.Codec != "":
 		l.codec(s, t.Codec)
 	}
-	s.done()
+	s.reportKeys()
 	return t
 }
 

@@ -12,7 +12,8 @@ import (
 	"replicator/internal/nearest"
 )
 
-// Section is a table of the file. Each method that reads a key records it as known. done reports the other keys.
+// Section is a table of the configuration file, such as [views.users]. Each method that reads a key records the key as
+// known. reportKeys then reports the table's unknown keys.
 type Section struct {
 	l     *loader
 	at    *node
@@ -20,7 +21,7 @@ type Section struct {
 	shape string // the path with * for names that the user chose, such as "views.*"
 	known []string
 
-	missing []needed // required keys that the file doesn't have; done reports them
+	missing []needed // required keys that the table doesn't have
 }
 
 type needed struct{ key, example string }
@@ -52,7 +53,7 @@ func (s *Section) ProblemAt(item Pair, key, format string, args ...any) {
 }
 
 // get returns the key's value, or nil if the key is missing or its value is not of the wanted kind. It also records the
-// key as known, so that done doesn't report it.
+// key as known.
 func (s *Section) get(key string, want kind, example string) *node {
 	s.knows(key)
 	n := s.at.fields[key]
@@ -73,7 +74,7 @@ func (s *Section) knows(key string) {
 	}
 }
 
-// Need makes a key required. If it is missing, done reports that.
+// Need makes a key required. reportKeys reports a required key that is missing.
 func (s *Section) Need(key, example string) {
 	s.knows(key)
 	if !s.Has(key) {
@@ -316,7 +317,7 @@ func (s *Section) Table(key, example string) []Pair {
 // IsTable reports whether a key holds a table.
 func (s *Section) IsTable(key string) bool { return s.Has(key) && s.at.fields[key].kind == aTable }
 
-// Texts returns the texts of a list.
+// Texts returns the Text of each Pair in a list.
 func Texts(list []Pair) []string {
 	var all []string
 	for _, p := range list {
@@ -377,7 +378,7 @@ func badName(name string) string {
 // misspelt is the maximum number of letters in which a misspelled key differs from the intended key.
 const misspelt = 2
 
-// done reports unknown and missing keys. A missing key is not reported if an unknown key seems to be a misspelling of
+// reportKeys reports unknown and missing keys of the table. A missing key is not reported if an unknown key seems to be a misspelling of
 // it.
 func (s *Section) done() {
 	var meant []string
@@ -399,14 +400,14 @@ func (s *Section) done() {
 // ReadFile reads a file that the section names. A relative path starts at the configuration's directory.
 func (s *Section) ReadFile(path string) ([]byte, error) { return s.l.readFile(s.l.resolve(path)) }
 
-// only reports the section's known keys that are not in keys. what describes the kind of sink or view that can't have
-// these keys. not gives the reasons by key.
-func (s *Section) only(keys []string, not map[string]string, what string) {
+// allowOnly reports the section's known keys that are not in `keys`. `what` describes the kind of sink or view that can't
+// have the reported keys. `reasons` says, by key, why it can't have them.
+func (s *Section) allowOnly(keys []string, reasons map[string]string, what string) {
 	for _, key := range s.at.names {
 		switch {
 		case !slices.Contains(s.known, key) || slices.Contains(keys, key):
-		case not[key] != "":
-			s.Problem(key, "does not belong to %s: %s", what, not[key])
+		case reasons[key] != "":
+			s.Problem(key, "does not belong to %s: %s", what, reasons[key])
 		default:
 			s.Problem(key, "does not belong to %s, which has: %s", what, strings.Join(keys, ", "))
 		}

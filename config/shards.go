@@ -52,7 +52,7 @@ func (s *Section) namedShards(at *node) []Shard {
 		shard.Name = name
 		shards = append(shards, shard)
 		if one != all {
-			one.done()
+			one.reportKeys()
 		}
 	}
 	if len(shards) == 0 {

@@ -39,8 +39,8 @@ func (l *loader) sink(name string, s *Section) Sink {
 	}
 	k.Timeout = s.duration("timeout", sinkTimeout, 2*time.Second, time.Hour)
 	if k.Type != "" {
-		s.only(keysOf(k.kind), nil, "a "+k.Type+" sink")
+		s.allowOnly(keysOf(k.kind), nil, "a "+k.Type+" sink")
 	}
-	s.done()
+	s.reportKeys()
 	return k
 }

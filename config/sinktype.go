@@ -33,7 +33,7 @@ type Kind struct {
 	Need []Key    // required keys
 	May  []string // optional keys
 
-	Not map[string]string // keys of other kinds of views, with the reason why this kind can't have them
+	Not map[string]string // by the name of a setting that other kinds of views have: why this kind can't have it
 }
 
 // Key is a key of a section, with an example of its value as TOML.
@@ -55,21 +55,22 @@ func (k Kind) keys() []string {
 
 // Target says in which places (tables, indexes or databases) a view is kept.
 type Target struct {
-	Key    string   // the setting to name in the error if another view is in the same place
+	Key    string   // the view's setting that the operator must change if another view is in the same place
 	Places []string // names of the tables, indexes or databases that hold the view; empty: not checked
 
-	// Template makes the keys of the view's entries. Two views may be in the same place if both have templates that
-	// can't make the same key. Without a template, no other view may be in the same place.
+	// Template is the template of the keys of the view's entries. Two views may be in the same table, index or database
+	// if both have templates that can't make the same key. Without a template, a view must be there alone.
 	Template string
 
 	Names []TargetName        // names that must be distinct, such as the view's columns; nil: the names of its fields
 	Fold  func(string) string // returns the same text for names that the target treats as equal; nil: all names differ
 }
 
-// TargetName is a name at the target, and the view's key in the file that gives the name.
+// TargetName is a name that a view uses in its sink, such as a column's name. Key is the view's setting that gives the
+// name, such as "fields".
 type TargetName struct{ Key, Name string }
 
-// Sink is a sink of the configuration.
+// Sink has the settings of one sink, from the section [sinks.NAME] of the configuration file.
 type Sink struct {
 	Name     string
 	Type     string
@@ -79,7 +80,7 @@ type Sink struct {
 	kind SinkType
 }
 
-// Opening has the arguments of SinkType.Open.
+// Opening is what a SinkType gets to open a sink: the sink's settings, its views, and functions that ask the sources.
 type Opening struct {
 	Sink    *Sink
 	Views   []*replicator.View
@@ -92,7 +93,8 @@ type Opening struct {
 	// can't move from one partition to another.
 	Partitions func(ctx context.Context) ([]string, error)
 
-	// Feeds reports whether the named source feeds the views now. Other sources may have fed them before.
+	// Feeds reports whether the configuration still has the named source, so that it feeds Views. Sources that were
+	// removed from the configuration may have fed them before.
 	Feeds func(source string) bool
 
 	// Columns returns the current columns of a source's table. If source is "", it asks any source.
@@ -124,13 +126,12 @@ type Names interface {
 	// Begins returns the text that all Redis keys of a view start with. It returns "" if they have no common start.
 	Begins(v *replicator.View) string
 
-	// Entities reports whether the view's key template can make the Redis key name. For a hash or
-	// JSON view, it also returns the keys of the rows that name may belong to, in the form of replicator.Key.String.
+	// Entities reports whether the view's key template can make the Redis key `name`. For a hash or JSON view, it also
+	// returns the keys of the rows that `name` may belong to, in the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 
-	// Makes reports whether the view's key template can make the Redis key name, if replicator wrote that key, not the
-	// application. The last value in such a name may contain a ":". Makes returns false for a template that starts with
-	// a value.
+	// Makes reports whether the view's key template can make the Redis key `name`. Makes assumes that replicator wrote
+	// that key, so the last value in `name` may contain a ":". It returns false for a template that starts with a value.
 	Makes(v *replicator.View, name string) bool
 }
 

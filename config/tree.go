@@ -32,7 +32,7 @@ type node struct {
 	text  string // text of a scalar, with environment variables replaced
 	items []*node
 
-	names  []string // keys of a table, in order
+	names  []string // keys of a TOML table, in the order of the file
 	fields map[string]*node
 	closed bool // set for a table that nothing may be added to, because it is written as { … } or its [header] was seen
 }
@@ -95,7 +95,7 @@ func (t *tree) lineAt(offset uint32) int {
 	return bytes.Count(t.data[:min(int(offset), len(t.data))], []byte{'\n'}) + 1
 }
 
-// keys returns the parts of an expression's key, and records the expression's line.
+// keys returns the parts of the key in a TOML expression ([a.b] or a.b = 1), and records the expression's line.
 func (t *tree) keys(e *unstable.Node) []string {
 	var keys []string
 	for it := e.Key(); it.Next(); {

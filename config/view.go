@@ -70,10 +70,10 @@ func (l *loader) view(name string, s *Section) (*replicator.View, Target) {
 	v.OnChange = s.choice("on_change", "refuse", "rebuild")
 	sink, kind := l.kind(s, v)
 	if kind.Name == "" {
-		s.done()
+		s.reportKeys()
 		return v, Target{} // without a kind, the view's other keys can't be checked
 	}
-	s.only(append(commonKeys(), kind.keys()...), kind.Not, "kind "+kind.Name+" of a "+sink.Type+" sink")
+	s.allowOnly(append(commonKeys(), kind.keys()...), kind.Not, "kind "+kind.Name+" of a "+sink.Type+" sink")
 	for _, key := range kind.Need {
 		s.Need(key.Name, key.Example)
 	}
@@ -81,7 +81,7 @@ func (l *loader) view(name string, s *Section) (*replicator.View, Target) {
 	v.Fields = own.Fields("fields", FieldsExample)
 	target := sink.kind.ReadView(own)
 	own.distinct(target)
-	s.done()
+	s.reportKeys()
 	return v, target
 }
 

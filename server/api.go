@@ -87,7 +87,7 @@ func fail(w http.ResponseWriter, code int, err error) {
 	answer(w, code, errorAnswer{Error: err.Error(), Reason: reasonOf(err)})
 }
 
-// failed answers with the controller's error and the matching HTTP status.
+// failed answers a request with the error that a method of the Controller returned, and the matching HTTP status.
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 	code := http.StatusInternalServerError
 	switch {

@@ -88,7 +88,7 @@ func anHour(s *Server, views []replicator.ViewStatus) {
 			}
 			at[j].Progress *= float64(i) / float64(historyLength)
 		}
-		h.look(time.Now().Add(-time.Duration(historyLength-1-i)*historyStep), at)
+		h.record(time.Now().Add(-time.Duration(historyLength-1-i)*historyStep), at)
 	}
 	s.watch.history.mu.Lock()
 	defer s.watch.history.mu.Unlock()

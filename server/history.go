@@ -42,8 +42,8 @@ type past struct {
 
 func newHistory() *history { return &history{views: map[viewKey]*past{}} }
 
-// look records the views' current state, and sets their ErrorSince, LastError and ETA.
-func (h *history) look(now time.Time, views []replicator.ViewStatus) {
+// record adds the views' current status to the history, and sets their ErrorSince, LastError and ETA.
+func (h *history) record(now time.Time, views []replicator.ViewStatus) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	listed := map[viewKey]bool{}
@@ -55,7 +55,7 @@ func (h *history) look(now time.Time, views []replicator.ViewStatus) {
 			h.views[key] = p
 		}
 		listed[key] = true
-		p.look(now, &views[i])
+		p.record(now, &views[i])
 	}
 	for key := range h.views {
 		if !listed[key] {
@@ -76,8 +76,9 @@ func newPast(now time.Time) *past {
 
 func unknown() float32 { return float32(math.NaN()) }
 
-// look records the current state of the view. Each time step stores its highest lag, so that short peaks stay visible.
-func (p *past) look(now time.Time, v *replicator.ViewStatus) {
+// record adds the view's current status to the history. Of the lags in one time step, the history keeps the highest, so
+// that short peaks stay visible.
+func (p *past) record(now time.Time, v *replicator.ViewStatus) {
 	step := stepOf(now)
 	for ; p.step < step; p.step++ {
 		at := (p.step + 1) % int64(historyLength)
@@ -93,11 +94,11 @@ func (p *past) look(now time.Time, v *replicator.ViewStatus) {
 		}
 	}
 	p.rate[at] = float32(v.Rate)
-	p.lookError(now, v)
-	p.lookFill(now, v)
+	p.recordError(now, v)
+	p.recordFill(now, v)
 }
 
-func (p *past) lookError(now time.Time, v *replicator.ViewStatus) {
+func (p *past) recordError(now time.Time, v *replicator.ViewStatus) {
 	switch {
 	case v.Error != "" && p.error == "":
 		p.since = now
@@ -110,8 +111,8 @@ func (p *past) lookError(now time.Time, v *replicator.ViewStatus) {
 	v.LastError = p.lastError
 }
 
-// lookFill sets the view's ETA, the estimated time until its fill is done.
-func (p *past) lookFill(now time.Time, v *replicator.ViewStatus) {
+// recordFill sets the view's ETA, the estimated time until its fill is done.
+func (p *past) recordFill(now time.Time, v *replicator.ViewStatus) {
 	filling := v.State == replicator.StateFilling || v.State == replicator.StateRebuilding
 	if !filling {
 		p.filling = false

@@ -13,7 +13,7 @@ func TestHistoryIsThatOfTheLastHour(t *testing.T) {
 	for i := range 2 * historyLength {
 		v := viewOf("v", replicator.StateRunning, lag(float64(i)))
 		v.Rate = 2 * float64(i)
-		h.look(began.Add(time.Duration(i)*historyStep), []replicator.ViewStatus{v})
+		h.record(began.Add(time.Duration(i)*historyStep), []replicator.ViewStatus{v})
 	}
 	now := began.Add(time.Duration(2*historyLength-1) * historyStep)
 	p := h.of(now, "v", "")
@@ -25,16 +25,16 @@ func TestHistoryIsThatOfTheLastHour(t *testing.T) {
 	if p.lag[239] != nil || p.lag[229] == nil || *p.lag[229] != 479 {
 		t.Errorf("after a gap: %v, %v", p.lag[239], p.lag[229])
 	}
-	h.look(now.Add(3*time.Hour), []replicator.ViewStatus{viewOf("v", replicator.StateRunning, lag(1))})
+	h.record(now.Add(3*time.Hour), []replicator.ViewStatus{viewOf("v", replicator.StateRunning, lag(1))})
 	p = h.of(now.Add(3*time.Hour), "v", "")
 	if p.lag[238] != nil || p.lag[0] != nil || *p.lag[239] != 1 {
 		t.Error("what is older than an hour is still there")
 	}
-	h.look(now.Add(3*time.Hour), []replicator.ViewStatus{viewOf("v", replicator.StateRunning, lag(0))})
+	h.record(now.Add(3*time.Hour), []replicator.ViewStatus{viewOf("v", replicator.StateRunning, lag(0))})
 	if p = h.of(now.Add(3*time.Hour), "v", ""); *p.lag[239] != 1 {
 		t.Error("a short lag is lost")
 	}
-	h.look(now, []replicator.ViewStatus{viewOf("w", replicator.StateRunning, nil)})
+	h.record(now, []replicator.ViewStatus{viewOf("w", replicator.StateRunning, nil)})
 	if len(h.views) != 1 {
 		t.Errorf("%d views are remembered", len(h.views))
 	}
@@ -43,20 +43,20 @@ func TestHistoryIsThatOfTheLastHour(t *testing.T) {
 func TestErrorsAreToldWithTheirTimes(t *testing.T) {
 	h := newHistory()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	look := func(after time.Duration, err string) replicator.ViewStatus {
+	record := func(after time.Duration, err string) replicator.ViewStatus {
 		v := []replicator.ViewStatus{viewOf("v", replicator.StateRetrying, nil)}
 		v[0].Error = err
-		h.look(at.Add(after), v)
+		h.record(at.Add(after), v)
 		return v[0]
 	}
-	if v := look(0, ""); !v.ErrorSince.IsZero() || v.LastError != nil {
+	if v := record(0, ""); !v.ErrorSince.IsZero() || v.LastError != nil {
 		t.Errorf("before any: %+v", v)
 	}
-	look(time.Minute, "it is full")
-	if v := look(2*time.Minute, "it is still full"); !v.ErrorSince.Equal(at.Add(time.Minute)) || v.LastError != nil {
+	record(time.Minute, "it is full")
+	if v := record(2*time.Minute, "it is still full"); !v.ErrorSince.Equal(at.Add(time.Minute)) || v.LastError != nil {
 		t.Errorf("meanwhile: %+v", v)
 	}
-	v := look(3*time.Minute, "")
+	v := record(3*time.Minute, "")
 	want := replicator.PastError{Error: "it is still full", Since: at.Add(time.Minute), Until: at.Add(3 * time.Minute)}
 	if v.LastError == nil || *v.LastError != want {
 		t.Errorf("afterwards: %+v", v.LastError)
@@ -66,26 +66,26 @@ func TestErrorsAreToldWithTheirTimes(t *testing.T) {
 func TestAFillIsEstimatedByHowFastItIs(t *testing.T) {
 	h := newHistory()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	look := func(after time.Duration, state string, progress float64) *float64 {
+	record := func(after time.Duration, state string, progress float64) *float64 {
 		v := []replicator.ViewStatus{viewOf("v", state, nil)}
 		v[0].Progress = progress
-		h.look(at.Add(after), v)
+		h.record(at.Add(after), v)
 		return v[0].ETA
 	}
-	if look(0, replicator.StateFilling, 0.5) != nil {
+	if record(0, replicator.StateFilling, 0.5) != nil {
 		t.Error("known at once")
 	}
-	if eta := look(10*time.Second, replicator.StateFilling, 0.75); eta == nil || *eta != 10 {
+	if eta := record(10*time.Second, replicator.StateFilling, 0.75); eta == nil || *eta != 10 {
 		t.Errorf("a quarter in 10 s, and one is left: %v", eta)
 	}
-	if look(20*time.Second, replicator.StateRunning, 0) != nil {
+	if record(20*time.Second, replicator.StateRunning, 0) != nil {
 		t.Error("of a view that is not filled")
 	}
-	look(30*time.Second, replicator.StateRebuilding, 0.1)
-	if eta := look(40*time.Second, replicator.StateRebuilding, 0.2); eta == nil || int(*eta+.5) != 80 {
+	record(30*time.Second, replicator.StateRebuilding, 0.1)
+	if eta := record(40*time.Second, replicator.StateRebuilding, 0.2); eta == nil || int(*eta+.5) != 80 {
 		t.Errorf("the next one: %v", eta)
 	}
-	if look(50*time.Second, replicator.StateRebuilding, 0) != nil {
+	if record(50*time.Second, replicator.StateRebuilding, 0) != nil {
 		t.Error("of one that begins anew")
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // LetterGroup describes the dead letters of one view and table with one kind of reason.
 type LetterGroup struct {
-	Group   string    `json:"group"` // the group's id in a Selection; "" for the group of all further reasons
+	Group   string    `json:"group"` // the group's id, which a Selection may have; "" if Reason is "other reasons"
 	View    string    `json:"view"`
 	Source  string    `json:"source,omitempty"`
 	Table   string    `json:"table"`

@@ -121,20 +121,21 @@ func (m *Metrics) declare(v *replicator.View) {
 	m.retries.WithLabelValues(v.Sink)
 }
 
-// Applied implements replicator.Observer.
+// Applied counts n changes that were written to a view. op is "put" or "reset".
 func (m *Metrics) Applied(view string, op string, n int) {
 	m.applied.WithLabelValues(view, op).Add(float64(n))
 }
 
-// Stale implements replicator.Observer.
+// Stale counts n changes that were older than what the view held.
 func (m *Metrics) Stale(view string, n int) { m.stale.WithLabelValues(view).Add(float64(n)) }
 
-// DeadLetter implements replicator.Observer.
+// DeadLetter counts a dead letter of a view. reason is "row", "evaluate" or "rejected".
 func (m *Metrics) DeadLetter(view string, reason string) {
 	m.deadLetters.WithLabelValues(view, reason).Inc()
 }
 
-// Visible implements replicator.Observer. A negative duration, from a source whose clock is ahead, counts as zero.
+// Visible records that n changes were durable in a view the given time after their commit. A negative time, from a
+// source whose clock is ahead, counts as zero.
 func (m *Metrics) Visible(view string, after time.Duration, n int) {
 	visible, seconds := m.visible.WithLabelValues(view), max(0, after.Seconds())
 	for range n {
@@ -142,16 +143,16 @@ func (m *Metrics) Visible(view string, after time.Duration, n int) {
 	}
 }
 
-// Scanned implements replicator.Observer.
+// Scanned counts rows of the source that a fill of the view has scanned.
 func (m *Metrics) Scanned(view string, rows int) { m.scanned.WithLabelValues(view).Add(float64(rows)) }
 
-// Batch implements replicator.Observer.
+// Batch records the size of a batch, and the time that the sink took to write it.
 func (m *Metrics) Batch(sink string, ops int, took time.Duration) {
 	m.batches.WithLabelValues(sink).Observe(took.Seconds())
 	m.batchSize.WithLabelValues(sink).Set(float64(ops))
 }
 
-// Retry implements replicator.Observer.
+// Retry counts an error that ended a pipeline of the sink. The pipeline then begins again.
 func (m *Metrics) Retry(sink string) { m.retries.WithLabelValues(sink).Inc() }
 
 // Build sets the program's version and revision.

@@ -25,8 +25,8 @@ type SourceStats struct {
 // several sources, the metrics show the sum of the counters, the highest age and the shortest retention.
 func (m *Metrics) Sources(get func(context.Context) []SourceStats) { m.now.sources.Store(&get) }
 
-// show sets the Controller from which Collect gets the status of the views.
-func (m *Metrics) show(c Controller) { m.now.controller.Store(&c) }
+// setController sets the Controller that each scrape asks for the status of the views.
+func (m *Metrics) setController(c Controller) { m.now.controller.Store(&c) }
 
 // nowCollector collects the metrics whose values are read at each scrape, while pipelines update the others. It
 // implements prometheus.Collector.

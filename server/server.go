@@ -73,7 +73,7 @@ type Selection struct {
 var (
 	ErrUnknown = errors.New("not known")                  // no such view or dead letter
 	ErrInvalid = errors.New("invalid request")            // such as a log position that is neither a GTID set nor FILE:POS
-	ErrBusy    = errors.New("not possible at the moment") // such as a rebuild while one runs
+	ErrBusy    = errors.New("not possible at the moment") // such as a rebuild of a view that is being rebuilt
 	ErrStandby = errors.New("this process stands by")     // another process runs the views
 )
 
@@ -101,7 +101,7 @@ type Server struct {
 	listener net.Listener
 	http     http.Server
 	stop     context.CancelCauseFunc // ends the requests that wait
-	watching sync.WaitGroup          // waits for the goroutine that runs watch
+	watching sync.WaitGroup          // waits for the goroutine that runs watch.run
 	done     chan struct{}           // closed once served is set
 	served   error                   // the error that ended serving
 	waiting  chan struct{}           // has an element for each request that waits now; its capacity limits their number
@@ -124,7 +124,7 @@ func Listen(address, token string, c Controller, m *Metrics) (*Server, error) {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s.stop = cancel
-	m.show(c)
+	m.setController(c)
 	s.http = http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: 5 * time.Second,

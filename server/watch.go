@@ -55,7 +55,7 @@ func (w *watch) views(ctx context.Context) ([]replicator.ViewStatus, error) {
 		return nil, err
 	}
 	views = append([]replicator.ViewStatus{}, views...)
-	w.history.look(time.Now(), views)
+	w.history.record(time.Now(), views)
 	return views, nil
 }
 

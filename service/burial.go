@@ -17,7 +17,7 @@ import (
 // the process re-read the cells and save the letters. A process compares the dead letters in the store with those in
 // the sink only once for each view, so it would not notice letters that another process has added to the sink.
 
-// Look implements server.Controller: it makes the pipeline re-read cells. It refuses invalid cells itself, because
+// Look makes the pipeline re-read cells from the source. It refuses invalid cells itself, because
 // after an error the pipeline would reopen the source and the sink for all its views.
 func (s *Service) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	for _, l := range s.lines.all() {
@@ -107,11 +107,11 @@ func (v Verification) bury(ctx context.Context, o *inspection, letters []replica
 	return err
 }
 
-// raising clears the dead letters that a source's cells have in a view.
+// raising is a function that clears the dead letters which a source's cells have in a view.
 type raising func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
-// betweenShards returns raise, or nil if the source has only one shard, because then no other shard has dead letters to
-// clear.
+// betweenShards returns the function `raise`, or nil if the source has only one shard. With one shard, no other shard
+// has dead letters to clear.
 func betweenShards(cfg *config.Config, raise raising) raising {
 	if len(cfg.Source.Shards) < 2 {
 		return nil

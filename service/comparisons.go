@@ -25,8 +25,8 @@ type comparisons struct {
 	next   map[int]time.Time // by index in lines: time before which the line's views are not compared again
 }
 
-// compareView compares a view with its source and repairs the differences. It continues at from, where the previous
-// call stopped.
+// compareView compares a view with its source and repairs the differences. It begins at the place in
+// `from`, and stores there the place where it stops.
 type compareView func(ctx context.Context, l line, view string, from *verify.Place) (verify.Result, error)
 
 func newComparisons(lines []line, log *slog.Logger, verify compareView) *comparisons {
@@ -98,16 +98,16 @@ func (c *comparisons) round(ctx context.Context, line int, l line) {
 	}
 	for _, view := range slices.Sorted(maps.Keys(l.Swapped())) {
 		at, due := l.Swapped()[view] // the view may no longer be due, because comparing the previous views took time
-		if one := c.of(compared{line, view}, at); due && !time.Now().Before(one.retryAt) && ctx.Err() == nil {
+		if one := c.progressOf(compared{line, view}, at); due && !time.Now().Before(one.retryAt) && ctx.Err() == nil {
 			c.compare(ctx, l, view, one)
 		}
 	}
 	c.next[line] = time.Now().Add(time.Since(began))
 }
 
-// of returns the progress of a view's comparison. at is the log position of the change that made the comparison
-// necessary. If at is new, the comparison starts from the beginning.
-func (c *comparisons) of(view compared, at int64) *comparing {
+// progressOf returns the progress of a view's comparison. `at` is the log position of the change that made the
+// comparison necessary. If `at` differs from that of the last call, the comparison starts from the beginning.
+func (c *comparisons) progressOf(view compared, at int64) *comparing {
 	one := c.views[view]
 	if one == nil {
 		one = &comparing{}

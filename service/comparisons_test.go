@@ -35,7 +35,7 @@ func TestAComparisonIsTriedAgainUntilItWasMade(t *testing.T) {
 				var log strings.Builder
 				began, tries := time.Now(), 0
 				ctx, cancel := context.WithCancel(t.Context())
-				s := &Service{Setup: Setup{Config: cfg}, lines: lineup{now: []line{l}}}
+				s := &Service{Setup: Setup{Config: cfg}, lines: lineup{running: []line{l}}}
 				one := newComparisons(s.lines.all(), slog.New(slog.NewTextHandler(&log, nil)),
 					func(_ context.Context, _ line, view string, _ *verify.Place) (verify.Result, error) {
 						if tries++; tries == 1 {

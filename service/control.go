@@ -15,7 +15,7 @@ import (
 
 var _ server.Controller = (*Service)(nil)
 
-// Status implements server.Controller.
+// Status returns the status of every view and source, in the order of the configuration.
 func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	counts, err := s.store.Count(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	if err := s.placed(ctx, all); err != nil {
 		return nil, err
 	}
-	return append(all, s.elsewhere(ctx, all)...), nil
+	return append(all, s.statusElsewhere(ctx, all)...), nil
 }
 
 // placed sets Position for views that no pipeline reads now, to the position where the view stopped.
@@ -63,7 +63,7 @@ func (s *Service) placed(ctx context.Context, views []replicator.ViewStatus) err
 	return nil
 }
 
-// Wait implements server.Controller. It waits only for pipelines of the fence's source, because a log position means
+// Wait returns once the views include every commit up to the fence. It waits only for pipelines of the fence's source, because a log position means
 // nothing to other servers. It also waits for pending comparisons of the views with the source.
 func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) error {
 	if err := KnowsSource(s.Config, fence.Source); err != nil {
@@ -104,7 +104,7 @@ func (s *Service) notHere(view, source string) error {
 	return fmt.Errorf("view %s is no longer in the configuration. Drop its dead letters", view)
 }
 
-// Retry implements server.Controller. It makes the views' pipelines reopen the sink, re-reads the cells from the
+// Retry retries dead letters. It makes the views' pipelines reopen the sink, re-reads the cells from the
 // source and writes their current state. A sink reads its target's schema only when it opens, and operators often fix a
 // dead letter's cause in that schema.
 func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, left int, err error) {
@@ -172,7 +172,7 @@ func (s *Service) renew(ctx context.Context, l line, views []string) error {
 	return s.whatIsWrong(ctx, views, err)
 }
 
-// Drop implements server.Controller.
+// Drop removes dead letters and returns how many it removed.
 func (s *Service) Drop(ctx context.Context, which server.Selection) (int, error) {
 	if err := s.mayHaveLetters(ctx, which.View); err != nil {
 		return 0, err
@@ -180,7 +180,7 @@ func (s *Service) Drop(ctx context.Context, which server.Selection) (int, error)
 	return drop(ctx, s.store, which)
 }
 
-// Rebuild implements server.Controller. view is one name, or several separated by commas.
+// Rebuild starts rebuilds. view is one name, or several separated by commas.
 func (s *Service) Rebuild(ctx context.Context, view string, how server.Rebuild) error {
 	return s.rebuild(ctx, strings.Split(view, ","), how, line.Rebuild)
 }
@@ -246,7 +246,7 @@ func (s *Service) checkFrom(ctx context.Context, views []string, from string) er
 	return nil
 }
 
-// Pause implements server.Controller.
+// Pause stops a view's writes until Resume.
 func (s *Service) Pause(ctx context.Context, view string) error {
 	for _, c := range s.consumers {
 		c.setPaused(view, true)
@@ -254,7 +254,7 @@ func (s *Service) Pause(ctx context.Context, view string) error {
 	return s.each(view, func(e engine) error { return e.Pause(ctx, view) })
 }
 
-// Resume implements server.Controller.
+// Resume starts the writes of a paused view again.
 func (s *Service) Resume(ctx context.Context, view string) error {
 	for _, c := range s.consumers {
 		c.setPaused(view, false)

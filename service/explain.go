@@ -30,7 +30,7 @@ type Explanation struct {
 	Refused   []json.RawMessage `json:"refused,omitempty"` // the entries that are missing because of a dead letter
 	Problem   string            `json:"problem,omitempty"`
 	Holds     string            `json:"holds"`            // is the view right? AsExpected, Unknown or a DifferenceKind
-	Held      []json.RawMessage `json:"held,omitempty"`   // the entries that the view has instead
+	Held      []json.RawMessage `json:"held,omitempty"`   // the entries that the view has, if they aren't Expected
 	Shards    []string          `json:"shards,omitempty"` // shards of the sink where entries differ, if it has shards
 	Applied   *int64            `json:"applied_version"`
 	AppliedAt string            `json:"applied_position,omitempty"`

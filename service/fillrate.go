@@ -2,9 +2,9 @@ package service
 
 // The values of PlannedView.RateFrom, which say where the rate of a planned fill comes from.
 const (
-	RateAsked   = "asked" // the --rate option
-	RateLimit   = "limit" // the `rate` of [rebuild]
-	RateFill    = "fill"  // the measured rate of a fill into the same sink that is running now
+	RateAsked   = "asked" // the rate is the --rate option
+	RateLimit   = "limit" // the rate is the `rate` of [rebuild]
+	RateFill    = "fill"  // the rate was measured: another fill into the same sink is running now
 	RateAssumed = "assumed"
 )
 

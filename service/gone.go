@@ -33,7 +33,7 @@ func (g *gone) remember(source string, shown map[string]time.Time) {
 	maps.Copy(g.shown[source], shown)
 }
 
-// forget removes the remembered times of a source's views, because another pipeline reads the source now.
+// forget removes, for a source, the times up to which views were complete. Another pipeline reads the source now.
 func (g *gone) forget(source string, views []*replicator.View) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -204,8 +204,9 @@ func (c *consumer) includes(ctx context.Context, p kafka.Partition, views []stri
 	return c.holds(ctx, p, views, fence)
 }
 
-// holds reports whether the views have reached the position fence in a partition, according to the marks (the
-// checkpoints that the sink keeps). Only the marks tell what other members of the group have applied.
+// holds reports whether the views include everything before the position `fence` in a partition. It reads the marks (the
+// checkpoints that the sink keeps), because only they tell what other members of the consumer group have applied. The
+// error `unread` says why the marks can't be read.
 func (c *consumer) holds(ctx context.Context, p kafka.Partition, views []string, fence string) (
 	holds bool, unread, err error,
 ) {
@@ -234,9 +235,9 @@ func (c *consumer) holds(ctx context.Context, p kafka.Partition, views []string,
 // answer.
 const askTime = 2 * time.Second
 
-// elsewhere returns the status of the views in partitions that this member doesn't read. own has the status of the
-// views in this member's partitions, and elsewhere sets Member and Behind there.
-func (s *Service) elsewhere(ctx context.Context, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
+// statusElsewhere returns the status of the views in partitions that this member of the consumer group doesn't read.
+// `own` is the status of the views in this member's partitions. statusElsewhere sets the fields Member and Behind in it.
+func (s *Service) statusElsewhere(ctx context.Context, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	groups, errs := make([]kafka.GroupStatus, len(s.consumers)), make([]error, len(s.consumers))
@@ -250,7 +251,7 @@ func (s *Service) elsewhere(ctx context.Context, own []replicator.ViewStatus) (o
 			others = append(others, c.unknown(errs[i], own)...)
 		}
 		for _, p := range groups[i].Partitions {
-			others = append(others, c.rows(p, own)...)
+			others = append(others, c.statusIn(p, own)...)
 		}
 	}
 	return others
@@ -309,9 +310,9 @@ func (c *consumer) silent() time.Duration {
 	return time.Since(c.heard)
 }
 
-// rows returns the status of the views in partition p if this member doesn't read it. If this member does, own has the
-// status, and rows only sets Member and Behind there.
-func (c *consumer) rows(p kafka.Progress, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
+// statusIn returns the status of the views in partition p, if this member of the consumer group doesn't read p. If this
+// member reads p, `own` already has that status. statusIn then sets the fields Member and Behind in `own`.
+func (c *consumer) statusIn(p kafka.Progress, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	behind := p.Lag()
 	for _, v := range c.views {
 		i := slices.IndexFunc(own, func(st replicator.ViewStatus) bool {

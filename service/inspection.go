@@ -73,16 +73,16 @@ func (in *inspector) close() error {
 	return errors.Join(errs...)
 }
 
-// inspection is one view that is opened in its source and its sink. For a repair, other views of the sink that are
-// repaired with it are open, too.
+// inspection is one view that is opened in its source and its sink. For a repair, the other views of the sink that the
+// repair writes are open, too.
 type inspection struct {
 	view       *replicator.View
-	views      []*replicator.View // the view and, for a repair, other views of its sink that are repaired with it
+	views      []*replicator.View // `view` and, for a repair, the other views of its sink that the repair writes, too
 	tables     []replicator.Table
 	source     *canal.Source
 	reader     replicator.Reader
 	target     replicator.Target
-	partitions *partitioned // the partitions that target combines; nil if the source is not in Kafka
+	partitions *partitioned // the topic's partitions, which `target` combines; nil if the source is not in Kafka
 	evaluator  replicator.Evaluator
 	known      []replicator.Position // binlog positions of the view, from the checkpoints that the sink keeps
 }
@@ -140,8 +140,8 @@ func (in *inspector) inspectSource(ctx context.Context, shard config.Shard,
 	return o, o.read(ctx, shard)
 }
 
-// prepare returns an inspection of views[0] whose reader and target are not open yet. The other views are repaired with
-// it.
+// prepare returns an inspection of views[0] whose reader and target are not open yet. A repair of views[0] also writes
+// the other views.
 func (in *inspector) prepare(shard config.Shard, views []*replicator.View) (*inspection, error) {
 	o := &inspection{view: views[0], views: views}
 	var err error
@@ -155,8 +155,8 @@ func (in *inspector) prepare(shard config.Shard, views []*replicator.View) (*ins
 	return o, err
 }
 
-// read opens the source at the current end of its log. If the source has begun another log since the positions in
-// o.known, the end's position is higher than all of them.
+// read opens the source at the current end of its binlog. The end's position is higher than all positions in `o.known`,
+// even if the source has begun another binlog since then.
 func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 	at, err := o.source.Latest(ctx, o.known)
 	if err == nil {
@@ -207,8 +207,8 @@ func unreached(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
 
-// open opens the views in their sink. It also adds the log positions up to which the view was applied to o.known,
-// because a repair must not read at an earlier position.
+// open opens the views in their sink. It also records in `o.known` the log positions that the view has reached. A repair
+// must not read the source at an earlier position.
 func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink) error {
 	if in.Config.Source.Kafka != nil {
 		return o.openTopic(ctx, in, shard, sink, o.views)
@@ -217,7 +217,7 @@ func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard
 	if err != nil {
 		return err
 	}
-	if o.view, o.target, err = look(ctx, o.source, sink, o.views, marks); err != nil {
+	if o.view, o.target, err = openToInspect(ctx, o.source, sink, o.views, marks); err != nil {
 		return err
 	}
 	o.know(marks, func(p replicator.Position) replicator.Position { return p })
@@ -234,9 +234,9 @@ func (o *inspection) know(marks []replicator.Mark, origin func(replicator.Positi
 	}
 }
 
-// look opens views in a sink, for one source, and read-only if the sink can do that. It returns a copy of the first
-// view, with its fingerprint for that source, and the target.
-func look(ctx context.Context, source replicator.Source, sink replicator.Sink, views []*replicator.View,
+// openToInspect opens views in a sink, for one source, and read-only if the sink can do that. It returns a copy of the
+// first view, with its fingerprint (the hash of its definition) for that source, and the opened target.
+func openToInspect(ctx context.Context, source replicator.Source, sink replicator.Sink, views []*replicator.View,
 	marks []replicator.Mark) (*replicator.View, replicator.Target, error) {
 	views, err := asMarked(ctx, source, views, marks)
 	if err != nil {
@@ -255,8 +255,8 @@ func look(ctx context.Context, source replicator.Source, sink replicator.Sink, v
 	return views[0], target, err
 }
 
-// asMarked returns copies of the views with their fingerprints for the source's tables. If the sink has a view with an
-// equivalent fingerprint, the copy gets the sink's.
+// asMarked returns copies of the views. Each copy's Fingerprint is the hash of the view's definition and the source's
+// tables. If the view's mark has an equivalent fingerprint, the copy gets that of the mark.
 func asMarked(ctx context.Context, source replicator.Source, views []*replicator.View,
 	marks []replicator.Mark) ([]*replicator.View, error) {
 	own := clones(views)

@@ -62,7 +62,7 @@ func GroupLetters(letters iter.Seq2[replicator.DeadLetter, error]) ([]server.Let
 	return groups, nil
 }
 
-// LetterGroups implements server.Controller.
+// LetterGroups groups the dead letters of a view ("" for all views) by their reason.
 func (s *Service) LetterGroups(ctx context.Context, view string) ([]server.LetterGroup, error) {
 	if err := s.mayHaveLetters(ctx, view); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (s *Service) LetterGroups(ctx context.Context, view string) ([]server.Lette
 	return GroupLetters(s.store.List(ctx, view))
 }
 
-// Letter implements server.Controller.
+// Letter returns one dead letter. The error wraps server.ErrUnknown if no letter has that id.
 func (s *Service) Letter(ctx context.Context, id string) (replicator.DeadLetter, error) {
 	for l, err := range s.store.List(ctx, "") {
 		if err != nil || l.ID == id {

@@ -42,8 +42,8 @@ func drop(ctx context.Context, store replicator.Store, which server.Selection) (
 	return store.Drop(ctx, ids)
 }
 
-// selected calls do with each selected dead letter of a store. If which names an unknown id, selected returns an error
-// after it has called do for the other ids.
+// selected calls the function `do` with each dead letter of a store that the Selection selects. If the Selection has an
+// unknown id, selected returns an error after it has called `do` for the other ids.
 func selected(ctx context.Context, store replicator.DeadLetters, which server.Selection,
 	do func(replicator.DeadLetter)) error {
 	named := map[string]bool{}
@@ -109,7 +109,8 @@ func Retry(ctx context.Context, setup Setup, which server.Selection) (tried, lef
 	return tried, left, errors.Join(err, <-done, s.Close())
 }
 
-// viewsOfLetters returns the configured views that may have selected dead letters. It doesn't check which.Group.
+// viewsOfLetters returns the configured views that may have dead letters which the Selection selects. It ignores the
+// Selection's Group, so some of these views may have none.
 func viewsOfLetters(ctx context.Context, cfg *config.Config, which server.Selection) (views []string, err error) {
 	err = EachLetter(ctx, cfg, which.View, func(l replicator.DeadLetter) error {
 		wanted := len(which.IDs) == 0 || slices.Contains(which.IDs, l.ID)

@@ -38,7 +38,7 @@ const (
 	ByGroup Listed = "group"
 )
 
-// suits returns an error if views of this kind can't be listed by value, or by group, as by says.
+// suits returns an error if a view of this kind can't be listed in the given way: by value, or by group.
 func (by Listed) suits(view *replicator.View) error {
 	own := ByGroup
 	switch view.Kind {

@@ -195,8 +195,8 @@ func (s *partitioned) List(
 }
 
 // topicOf returns the topic that has the cells of an origin (a server, or a shard), and the topic's publisher. If no
-// topic or several topics have that origin, the error wraps verify.ErrUnverifiable. Otherwise a cell could be compared
-// with another origin's cell.
+// topic or several topics have that origin, the error wraps verify.ErrUnverifiable, because a cell could then be
+// compared with another origin's cell.
 func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origin string) (
 	topic string, publisher kafka.Publisher, err error,
 ) {
@@ -249,7 +249,7 @@ func (o *inspection) openTopic(ctx context.Context, in *inspector, shard config.
 			return err
 		}
 		var target replicator.Target
-		if o.view, target, err = look(ctx, from, sink, views, marks); err != nil {
+		if o.view, target, err = openToInspect(ctx, from, sink, views, marks); err != nil {
 			return fmt.Errorf("partition %s: %w", from.Name(), err)
 		}
 		s.all = append(s.all, target)

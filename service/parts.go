@@ -10,18 +10,18 @@ import (
 	"replicator/config"
 )
 
-// Several processes that read a source in Kafka share one store in MySQL. Each process locks the parts of its
-// partitions. The other processes change their parts at any time, so a request about all dead letters must read the
-// whole store again.
+// Several processes that read a source in Kafka share one checkpoint store in MySQL. The store has a part for each sink
+// and partition. A process locks the parts of the partitions that it reads. Other processes change the other parts at
+// any time, so a request about all dead letters must read the whole store again.
 
 // openPart opens one part of a checkpoint store in MySQL and locks it, so that no other process can open that part.
 func openPart(ctx context.Context, cfg *config.Config, part string) (*checkpoint.MySQL, error) {
 	return checkpoint.OpenMySQLPart(ctx, cfg.Checkpoint.DSN.Reveal(), cfg.Checkpoint.Table, part)
 }
 
-// shared is a checkpoint store in MySQL that several processes write. The embedded Store counts and drops only the dead
-// letters that existed when it was opened, so shared replaces these methods.
-type shared struct {
+// sharedStore is a checkpoint store in MySQL that several processes write. The embedded Store counts and drops only the
+// dead letters that existed when it was opened. So sharedStore has its own methods Count and Drop.
+type sharedStore struct {
 	replicator.Store
 	cfg *config.Config
 }
@@ -33,13 +33,15 @@ func openShared(ctx context.Context, cfg *config.Config) (replicator.Store, erro
 	if err != nil {
 		return nil, err
 	}
-	return shared{store, cfg}, nil
+	return sharedStore{store, cfg}, nil
 }
 
-func (s shared) Count(ctx context.Context) (map[string]int, error) { return countLetters(ctx, s.cfg) }
+func (s sharedStore) Count(ctx context.Context) (map[string]int, error) {
+	return countLetters(ctx, s.cfg)
+}
 
 // Drop opens the store again, because other processes may have saved dead letters since the shared store was opened.
-func (s shared) Drop(ctx context.Context, ids []string) (int, error) {
+func (s sharedStore) Drop(ctx context.Context, ids []string) (int, error) {
 	now, err := openPart(ctx, s.cfg, rand.Text())
 	if err != nil {
 		return 0, err

@@ -197,8 +197,9 @@ func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard confi
 	for _, c := range p.saved {
 		if c.View == v.Name && c.Source == shard.Name {
 			at.Standing = c.Standing
-			// The sink has no mark (checkpoint kept in the sink) if one of its shards lost the view. The other shards
-			// may still have the view with the checkpoint's fingerprint. With another fingerprint, they would empty it.
+			// If one shard of the sink lost the view, the sink has no mark of the view. The other shards may still have
+			// it with the checkpoint's fingerprint (the hash of its definition). They would empty a view that is opened
+			// with another fingerprint.
 			if !marked {
 				marks = append(marks, replicator.Mark{View: c.View, Fingerprint: c.Fingerprint})
 			}
@@ -262,8 +263,8 @@ func (p *Positions) mark(ctx context.Context, sink replicator.Sink, shard config
 	return nil
 }
 
-// asMarked returns copies of the views. If the sink has a view with an equivalent fingerprint, the copy gets that
-// fingerprint, because a sink empties a view that it opens with another one.
+// asMarked returns copies of the views. If a view's mark has an equivalent fingerprint (hash of the definition), the copy
+// gets the mark's fingerprint. A sink would empty a view that is opened with a fingerprint other than the mark's.
 func (p *Positions) asMarked(ctx context.Context, shard config.Shard, views []*replicator.View,
 	marks []replicator.Mark) ([]*replicator.View, error) {
 	tables, err := tablesOf(p.Config, shard, views)

@@ -171,7 +171,7 @@ func follow(ctx context.Context, show Display, names []string,
 		if err != nil {
 			return err
 		}
-		p := progressOf(views, names).without(views, names)
+		p := progressOf(views, names).checkLost(views, names)
 		if len(p.lost) == 0 && !p.busy {
 			show.Say("rebuilt: " + strings.Join(names, ", "))
 			return nil
@@ -223,9 +223,8 @@ func progressOf(views []replicator.ViewStatus, names []string) progress {
 	return p
 }
 
-// without adds to p a problem if the running process doesn't have some of the named views, because its configuration
-// lacks them.
-func (p progress) without(views []replicator.ViewStatus, names []string) progress {
+// checkLost returns p, with a problem added if the configuration of the running process lacks some of the named views.
+func (p progress) checkLost(views []replicator.ViewStatus, names []string) progress {
 	for _, name := range names {
 		if !slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.View == name }) {
 			p.lost = append(p.lost, name)

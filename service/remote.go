@@ -106,7 +106,7 @@ func Wait(ctx context.Context, cfg *config.Config, fence server.Fence, views []s
 // runsAsWritten returns an error if the running process has a different definition of a view than the file has. The
 // error wraps server.ErrUnknown.
 func runsAsWritten(ctx context.Context, c server.Client, cfg *config.Config, views []string) error {
-	if len(views) == 0 || cfg.Partial { // a partly loaded configuration (LoadToAsk) doesn't have the definitions
+	if len(views) == 0 || cfg.Partial { // a partly loaded configuration may lack parts of the views' definitions
 		return nil
 	}
 	running, err := c.Status(ctx)

@@ -33,7 +33,8 @@ type Runner struct {
 	server  *server.Server // nil: HTTP is off
 }
 
-// Run runs the pipelines until stop is done and they have drained.
+// Run runs the pipelines until the context `stop` is done. Then it drains the pipelines: they apply the changes that they
+// have already read.
 func (r *Runner) Run(stop context.Context) (err error) {
 	r.front = NewFront()
 	r.front.remedies = remedy.File(r.Config.Path)
@@ -147,7 +148,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 		r.hangUp()
 	}
 	r.front.leave()
-	if r.before = s.handOn(); lost { // another process runs the views now, so the handed-on state is outdated
+	if r.before = s.handOn(); lost { // another process runs the views now, so this process's state of them is outdated
 		r.before = nil
 	}
 	if r.UntilCaughtUp && next == nil && !lost {

@@ -32,29 +32,28 @@ type Service struct {
 	consumers []*consumer    // the topics' consumers, one for each sink
 }
 
-// lineup has the running pipelines. With a source in Kafka, they come and go with the assigned partitions. mu guards
-// now.
+// lineup has the running pipelines. With a source in Kafka, they come and go with the assigned partitions.
 type lineup struct {
-	mu  sync.Mutex
-	now []line
+	mu      sync.Mutex // guards running
+	running []line
 }
 
 func (l *lineup) all() []line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.now)
+	return slices.Clone(l.running)
 }
 
 func (l *lineup) add(one line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.now = append(l.now, one)
+	l.running = append(l.running, one)
 }
 
 func (l *lineup) remove(one line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.now = slices.DeleteFunc(l.now, func(other line) bool { return other.engine == one.engine })
+	l.running = slices.DeleteFunc(l.running, func(other line) bool { return other.engine == one.engine })
 }
 
 // line is a pipeline with its own reader of the source.

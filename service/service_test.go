@@ -18,7 +18,7 @@ func TestACatchUpThatFailsSaysWhatConcernsASinkOnce(t *testing.T) {
 	l, main := keeping("main", "", "emails", "phones")
 	m, cache := keeping("cache", "", "profile")
 	l.source, m.source = &fakeSource{end: "f:4"}, &fakeSource{end: "f:4"}
-	s := &Service{lines: lineup{now: []line{l, m}}}
+	s := &Service{lines: lineup{running: []line{l, m}}}
 	if err := s.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestACatchUpThatFailsSaysWhatConcernsASinkOnce(t *testing.T) {
 		t.Errorf("when it is stopped: %v", err)
 	}
 	l.source = &fakeSource{}
-	s = &Service{lines: lineup{now: []line{l}}}
+	s = &Service{lines: lineup{running: []line{l}}}
 	if err := s.CatchUp(t.Context()); err == nil || !strings.Contains(err.Error(), "access denied. `replicator check`") {
 		t.Errorf("of a source that refuses: %v", err)
 	}
@@ -56,7 +56,7 @@ func TestTheStatsOfASourceTellHowLongItsPositionWillLast(t *testing.T) {
 		l, f := keeping("main", "", "emails", "phones")
 		l.source = &c.from
 		f.views[0].Applied, f.views[0].ReadLag = replicator.Position{Order: 9, Token: "{}"}, &lag
-		s := &Service{lines: lineup{now: []line{l}}}
+		s := &Service{lines: lineup{running: []line{l}}}
 		got := s.SourceStats(t.Context())[0]
 		if got.Events != 7 || got.PositionAge == nil || *got.PositionAge != lag ||
 			(got.Retention == nil) != (c.want == nil) || c.want != nil && *got.Retention != *c.want {

@@ -20,16 +20,16 @@ func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config,
 	if r.store.Store != nil && r.storeAt == placeOf(cfg) && !r.store.isLost() {
 		return nil, nil // a reload keeps the store, so that no other process takes over
 	}
-	begins := r.store.Store == nil // no store was open yet, so hold waits for a store that doesn't answer
-	taken := r.store.isLost()      // another process took the store, so hold waits after any error
+	starting := r.store.Store == nil // no store was open yet. If the store doesn't answer, stand by
+	lost := r.store.isLost()         // another process has taken the store. After any error, stand by
 	err := r.release()
-	if err == nil || taken {
+	if err == nil || lost {
 		err = r.open(stop, cfg)
 	}
 	switch {
 	case err == nil || stop.Err() != nil:
 		return nil, nil
-	case (taken || errors.Is(err, checkpoint.ErrLocked) || begins && unreached(err)) &&
+	case (lost || errors.Is(err, checkpoint.ErrLocked) || starting && unreached(err)) &&
 		cfg.Checkpoint.Store == "mysql" && !r.UntilCaughtUp:
 		return r.standBy(stop, cfg, err)
 	}
@@ -59,9 +59,9 @@ func (r *Runner) release() error {
 	return err
 }
 
-// standBy waits until the store is locked, or until a signal loads a new configuration, which it returns. why is the
-// error that prevents the lock now.
-func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (next *config.Config, err error) {
+// standBy waits until the store is locked, or until a signal loads a new configuration, which it returns. `locking`
+// is the error that prevents the lock now.
+func (r *Runner) standBy(stop context.Context, cfg *config.Config, locking error) (next *config.Config, err error) {
 	if err := r.listen(cfg.HTTP); err != nil {
 		return nil, notStartedError{err}
 	}
@@ -79,12 +79,12 @@ func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (n
 			end()
 		}
 	})
-	for err = why; err != nil && waiting.Err() == nil; err = r.open(waiting, cfg) {
-		if s.because(err) {
+	for err = locking; err != nil && waiting.Err() == nil; err = r.open(waiting, cfg) {
+		if s.setReason(err) {
 			r.Log.Info("standing by: " + s.reason())
 		}
 		if !errors.Is(err, checkpoint.ErrLocked) { // with ErrLocked, the store's server has already waited for the lock
-			_ = pause.For(waiting, retakeEvery) // if waiting is done, the loop ends next
+			_ = pause.For(waiting, retakeEvery) // if the context `waiting` is done, the `for` loop ends
 		}
 	}
 	end()
@@ -106,8 +106,8 @@ type standby struct {
 	why string
 }
 
-// because records why the process waits. It reports whether the reason is new.
-func (s *standby) because(err error) (news bool) {
+// setReason records why the process waits. It reports whether the reason is new.
+func (s *standby) setReason(err error) (news bool) {
 	why := "the checkpoint store can't be reached: " + err.Error()
 	var locked *checkpoint.LockedError
 	if errors.As(err, &locked) {
@@ -146,7 +146,8 @@ func standingBy(reason string) error {
 	return fmt.Errorf("%w: %s. Ask the process that runs", server.ErrStandby, reason)
 }
 
-// Wait waits until this process takes over. Then the Front repeats the request with the running service.
+// Wait waits until this process takes over. Then Front, which passes requests on, repeats the request with the running
+// service.
 func (s *standby) Wait(ctx context.Context, _ server.Fence, _ []string) error {
 	<-ctx.Done()
 	return fmt.Errorf("%w; %w: %s", context.Cause(ctx), server.ErrStandby, s.reason())

@@ -24,7 +24,7 @@ func TestAStandbySaysWhoRuns(t *testing.T) {
 	for name, text := range map[string]string{"a store": cellViews, "a store that does not answer": unreachable} {
 		t.Run(name, func(t *testing.T) {
 			s := &standby{cfg: configured(t, text)}
-			if !s.because(locked) || s.because(locked) {
+			if !s.setReason(locked) || s.setReason(locked) {
 				t.Error("what it waits for is news once")
 			}
 			views, err := s.Status(t.Context())
@@ -36,7 +36,7 @@ func TestAStandbySaysWhoRuns(t *testing.T) {
 					t.Errorf("view %s: %+v", v.View, v)
 				}
 			}
-			if !s.because(errors.New("connection refused")) {
+			if !s.setReason(errors.New("connection refused")) {
 				t.Error("that the store does not answer is no news")
 			}
 		})
@@ -45,7 +45,7 @@ func TestAStandbySaysWhoRuns(t *testing.T) {
 
 func TestAStandbyRefusesWhatChangesSomething(t *testing.T) {
 	s := &standby{cfg: configured(t, cellViews)}
-	s.because(locked)
+	s.setReason(locked)
 	ctx := t.Context()
 	_, _, retried := s.Retry(ctx, server.Selection{All: true})
 	_, dropped := s.Drop(ctx, server.Selection{All: true})
@@ -60,7 +60,7 @@ func TestAStandbyRefusesWhatChangesSomething(t *testing.T) {
 // A wait for a fence at a standby is answered after the standby has taken over.
 func TestAFenceIsWaitedForThroughATakeover(t *testing.T) {
 	s := &standby{cfg: configured(t, cellViews)}
-	s.because(locked)
+	s.setReason(locked)
 	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := s.Wait(soon, server.Fence{At: "1:1"}, nil); !errors.Is(err, context.DeadlineExceeded) ||

@@ -124,8 +124,9 @@ func countLetters(ctx context.Context, cfg *config.Config) (map[string]int, erro
 	return read(ctx, cfg, func(r checkpoint.Reader) (map[string]int, error) { return r.Count(ctx) })
 }
 
-// read calls what with the store opened for reading. Before the first run, it returns a zero result.
-func read[T any](ctx context.Context, cfg *config.Config, what func(checkpoint.Reader) (T, error)) (all T, err error) {
+// read opens the store for reading and returns the result of `get`. Before the first run, there is no store, and read
+// returns a zero result.
+func read[T any](ctx context.Context, cfg *config.Config, get func(checkpoint.Reader) (T, error)) (all T, err error) {
 	r, err := readStore(ctx, cfg)
 	if errors.Is(err, checkpoint.ErrNoState) {
 		return all, nil
@@ -133,6 +134,6 @@ func read[T any](ctx context.Context, cfg *config.Config, what func(checkpoint.R
 	if err != nil {
 		return all, err
 	}
-	all, err = what(r)
+	all, err = get(r)
 	return all, errors.Join(err, r.Close())
 }

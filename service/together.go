@@ -14,14 +14,14 @@ import (
 // keep that, so it writes a cell to the repaired view and to its siblings: the views that the same pipeline keeps up to
 // date.
 
-// besides reports whether sibling, another view of the same sink, is kept up to date together with the view own. It
-// compares their marks (the checkpoints that the sink keeps).
-type besides func(sibling, own replicator.Mark) bool
+// siblingTest reports whether the same pipeline keeps two views of a sink up to date. `repaired` is the mark (the
+// checkpoint that the sink keeps) of the view to repair, and `sibling` the mark of the other view.
+type siblingTest func(sibling, repaired replicator.Mark) bool
 
 // together opens a view for a repair, and with it its siblings: the other views of the sink that the repair must also
 // write. It returns nil if there are none.
 func (in *inspector) together(
-	ctx context.Context, shard config.Shard, view *replicator.View, keptUp besides,
+	ctx context.Context, shard config.Shard, view *replicator.View, keptUp siblingTest,
 ) (*verify.Together, error) {
 	siblings, err := in.siblings(ctx, shard, view, keptUp)
 	if len(siblings) == 0 {
@@ -40,7 +40,7 @@ func (in *inspector) together(
 // siblings returns the other views of the sink that a repair of the view must also write. There are none with a source
 // in Kafka. In a Kafka sink there are none either, because each topic is written separately.
 func (in *inspector) siblings(
-	ctx context.Context, shard config.Shard, view *replicator.View, keptUp besides,
+	ctx context.Context, shard config.Shard, view *replicator.View, keptUp siblingTest,
 ) (siblings []*replicator.View, err error) {
 	sink, err := in.sink(view.Sink)
 	if _, apart := sink.(replicator.Looker); err != nil || apart || in.Config.Source.Kafka != nil {
@@ -87,7 +87,7 @@ func (in *inspector) siblings(
 
 // keptUp returns a function that reports whether the running process keeps a sibling (another view of the sink) up to
 // date. running is the status of that process.
-func keptUp(running []replicator.ViewStatus) besides {
+func keptUp(running []replicator.ViewStatus) siblingTest {
 	return func(sibling, _ replicator.Mark) bool {
 		return slices.ContainsFunc(running, func(s replicator.ViewStatus) bool { return s.View == sibling.View && s.KeptUp() })
 	}

@@ -179,14 +179,16 @@ func (v Verification) together(
 	ctx context.Context, in *inspector, shard config.Shard, view *replicator.View,
 ) (*verify.Together, error) {
 	running, err := v.ofSource(shard.Name)(ctx)
-	beside := keptUp(running)
+	isSibling := keptUp(running)
 	switch {
 	case err != nil && !errors.Is(err, server.ErrNotRunning):
 		return nil, err
 	case !slices.ContainsFunc(running, func(s replicator.ViewStatus) bool { return s.View == view.Name }):
-		beside = func(sibling, own replicator.Mark) bool { return sibling.Position.Order == own.Position.Order }
+		isSibling = func(sibling, repaired replicator.Mark) bool {
+			return sibling.Position.Order == repaired.Position.Order
+		}
 	}
-	return in.together(ctx, shard, view, beside)
+	return in.together(ctx, shard, view, isSibling)
 }
 
 // ofSource returns a function that asks the running process for the status of its views with the given source. The

@@ -17,13 +17,13 @@ type binder struct {
 
 	tables []replicator.Table // tables that joins may name
 	joins  []*joinPlan
-	byName map[string]int // indexes in joins, by the join's name in the current view
+	joinAt map[string]int // by the join's name in the view that is being compiled: an index in the slice `joins`
 }
 
 // resolve compiles a path: it finds the property, column or join that the path starts with. In a table without a body
 // every name is a column. If a join has the name of a property, the name means the join.
 func (b *binder) resolve(p path) (ref, error) {
-	if at, ok := b.byName[p.root]; ok && !p.own {
+	if at, ok := b.joinAt[p.root]; ok && !p.own {
 		return b.joinedPath(at, p)
 	}
 	r := ref{text: p.text, step: p.step}
@@ -81,7 +81,7 @@ func (c *leafCompiler) template(text string) (*template, error) {
 	}
 	for i := range t.parts {
 		p := &t.parts[i]
-		if _, joins := c.byName[p.path.root]; !joins && slices.Contains(c.table.Key, p.path.root) {
+		if _, joins := c.joinAt[p.path.root]; !joins && slices.Contains(c.table.Key, p.path.root) {
 			p.path.own = true
 		}
 		if p.leaf, err = c.path(p.path); err != nil {

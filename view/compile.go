@@ -11,7 +11,8 @@ import (
 
 // Decoder decodes a fixed list of members of one table's bodies. It is safe for concurrent use.
 type Decoder interface {
-	// Decode stores the members in values, in the order of the names and with the types of Entry.Fields. A value is nil
+	// Decode stores the members of one body in `values`, in the order of the Decoder's list and with the types of
+	// Entry.Fields. A value is nil
 	// if the member is missing or null. Texts may be parts of body, so the caller must not write to body afterwards. An
 	// error says what is wrong with the body and never quotes it.
 	Decode(body []byte, values []any) error
@@ -45,7 +46,7 @@ type feed struct {
 	name   string
 	where  *expression
 	fields []leaf
-	sum    bool // the last field is an amount
+	sum    bool // the view is a counter or a ranking: the last of `fields` is the amount to add
 	key    *template
 	member *template
 	whole  bool // the entry is the whole row
@@ -189,7 +190,7 @@ func (f *feed) compileFields(c *leafCompiler, fields []replicator.Field) error {
 	return nil
 }
 
-// Compile compiles views into one Evaluator. Its Value.View is an index in views. An error names the view and the
+// Compile compiles views into one Evaluator. In the Evaluator's results, Value.View is an index in `views`. An error names the view and the
 // field, and says what to do.
 func Compile(views []*replicator.View, tables []replicator.Table, codecs Codecs) (*Evaluator, error) {
 	e := &Evaluator{tables: map[string]*tablePlans{}}
@@ -258,7 +259,8 @@ func compilePlan(views []*replicator.View, t *replicator.Table, tables []replica
 	return p, p.finish(b, slices.ContainsFunc(p.feeds, func(f *feed) bool { return f.whole }), codecs)
 }
 
-// finish copies the names that the binder collected into the plan, and creates the decoders.
+// finish completes a plan: it sets the members and columns that the paths of the plan's views need, and creates the
+// decoders of the bodies.
 func (p *plan) finish(b *binder, whole bool, codecs Codecs) (err error) {
 	t := b.table
 	p.names, p.columns = b.names, b.columns

@@ -18,14 +18,14 @@ type Evaluator struct {
 var _ replicator.Evaluator = (*Evaluator)(nil)
 
 type tablePlans struct {
-	columns map[string]*plan // by Cell.Column, for the values that a Feed of the views names
-	others  *plan            // for all other values of Cell.Column
+	columns map[string]*plan // by Cell.Column, for each value that is the Column of a view's Feed
+	others  *plan            // for cells whose Cell.Column has any other value
 }
 
 // maxEntries limits the entries that one row can make in one view.
 const maxEntries = 10_000
 
-// Evaluate implements replicator.Evaluator.
+// Evaluate returns one Value for each view that the cell feeds. If the cell is gone (nil row), every Value is empty.
 func (e *Evaluator) Evaluate(cell replicator.Cell, row *replicator.Row) []replicator.Value {
 	plans := e.tables[cell.Table]
 	if plans == nil {
@@ -101,8 +101,8 @@ type slab[T any] struct {
 	size int // the number of elements in the last allocation
 }
 
-// slabSize is the number of elements up to which the allocations of a slab grow. A larger request gets an allocation of
-// its own size.
+// slabSize is the most elements that a slab allocates at once. If more are requested, it allocates exactly as many as
+// requested.
 const slabSize = 64
 
 // take returns an empty slice with capacity n. The elements up to the capacity are zero.
@@ -137,7 +137,7 @@ func large(row *replicator.Row, values []replicator.Value) bool {
 type output struct {
 	entries []replicator.Entry
 	fields  []any
-	seen    map[string]struct{} // entries of the current view so far; nil for a view without loops
+	seen    map[string]struct{} // encoded entries that the view has so far; nil if the view loops over no list
 }
 
 func (s *scope) contribute(f *feed, out *output) ([]replicator.Entry, error) {
@@ -235,7 +235,7 @@ func (s *scope) loop(f *feed, i int, out *output, made *int) error {
 	return nil
 }
 
-// entry appends the entry for the current elements of the loops. It appends nothing if a required value is missing.
+// entry appends the entry for the current element of each list that the view loops over. It appends nothing if a required value is missing.
 func (s *scope) entry(f *feed, out *output) error {
 	from := len(out.fields)
 	for i := range f.fields {

@@ -85,12 +85,12 @@ func number(v any) (d decimal.Decimal, ok bool) {
 	return d, false
 }
 
-// operator describes how this file computes an operator of expr.
+// operator describes how this file computes an operator of expr, the library for expressions.
 type operator struct {
 	ints    func(a, b int) (result int, ok bool) // ok is false if the result does not fit into int64
 	decimal func(a, b decimal.Decimal) decimal.Decimal
-	compare func(order int) bool // set only for comparisons, which leave ints and decimal nil
-	others  func(a, b any) any   // expr's own operator, for operands that ints, decimal and compare don't accept
+	compare func(order int) bool // set only for comparisons, for which `ints` and `decimal` are nil
+	others  func(a, b any) any   // the operator of the library expr, for operands of all other types
 }
 
 var operators = map[string]operator{

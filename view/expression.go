@@ -125,7 +125,7 @@ func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, 
 	return e, nil
 }
 
-// brief returns expr's error as one line, without expr's drawing of the position.
+// brief returns an error of the library expr as one line, without expr's drawing of the position.
 func brief(err error) error {
 	var f *file.Error
 	switch {
@@ -138,7 +138,8 @@ func brief(err error) error {
 	return fmt.Errorf("%s (at character %d)%s", f.Message, f.Column+1, notSQL(f.Message))
 }
 
-// notSQL explains the syntax of expressions if expr's message is about an SQL construct. Otherwise it returns "".
+// notSQL returns a hint at the right syntax if an error message of the library expr is about an SQL construct.
+// Otherwise it returns "".
 func notSQL(message string) string {
 	for written, say := range map[string]string{
 		`Operator("=")`: "; compare with ==", `Identifier("AND")`: "; use and", `Identifier("OR")`: "; use or",
@@ -196,8 +197,8 @@ func (s *scope) test(e *expression) (bool, error) {
 	return b, nil
 }
 
-// discreet removes the row's values from a runtime error, because errors are logged. expr quotes a value that it can't
-// convert ("invalid operation: int(secret)").
+// discreet removes the row's values from a runtime error, because errors are logged. The library
+// expr quotes a value that it can't convert ("invalid operation: int(secret)").
 func discreet(err error) error {
 	var f *file.Error
 	if !errors.As(err, &f) {
@@ -209,7 +210,7 @@ func discreet(err error) error {
 		reason = "a number has too many digits for this operation"
 	case m == errTooLarge.Error():
 		reason = m
-	case strings.Contains(m, ", got "), strings.Contains(m, "negative shift count"): // shows a value: give no detail
+	case strings.Contains(m, ", got "), strings.Contains(m, "negative shift count"): // m shows a value of the row
 	case strings.HasPrefix(m, "invalid operation: int("), strings.HasPrefix(m, "invalid operation: float("):
 		reason = "a value is not a number"
 	case strings.HasPrefix(m, "interface conversion: interface {} is "), strings.HasPrefix(m, "invalid operation: "),

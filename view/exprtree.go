@@ -20,7 +20,7 @@ type tree struct {
 
 // treeRef is one property or column that an expression uses.
 type treeRef struct {
-	name    string // the identifier that replaces the reference
+	name    string // the identifier that replaces the property or column in the expression
 	path    path
 	guarded bool // the expression handles a missing value
 	asIs    bool // a binary value is passed as bytes, and not as hexadecimal text
@@ -54,7 +54,7 @@ func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 				r.fail("only functions can be called, not properties")
 			} else {
 				r.callees[name] = true
-				r.function(name.Value, config)
+				r.checkFunction(name.Value, config)
 			}
 		case *ast.VariableDeclaratorNode:
 			r.lets[n.Name] = true
@@ -67,7 +67,7 @@ func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	used := map[*treeRef]bool{} // without address, if it was merged into address.city
+	used := map[*treeRef]bool{} // without the reference to address if it became part of address.city
 	ast.Walk(&t.node, visitor(func(n *ast.Node) {
 		if ref := r.refs[*n]; ref != nil {
 			used[ref] = true
@@ -83,8 +83,8 @@ func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 	return t, nil
 }
 
-// function checks that a function of that name exists.
-func (r *rewriter) function(name string, config *conf.Config) {
+// checkFunction fails if expressions have no function with the given name.
+func (r *rewriter) checkFunction(name string, config *conf.Config) {
 	if config.Functions[name] != nil {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 type joinPlan struct {
 	identity string
 	name     string
-	lookup   string // the lookup's ID, the key in Row.Joined
+	lookup   string // the ID of the Lookup that finds the joined rows; Row.Joined has the rows by this ID
 	many     bool
 	where    *expression // selects joined rows; nil: every row
 	fields   []leaf      // fields of a joined row's object; empty: the whole row
@@ -23,12 +23,12 @@ type joinPlan struct {
 	whole    bool        // a path needs the whole joined row
 
 	binder *binder // resolves paths for the joined table
-	plan   *plan   // decodes the joined rows; its feeds are empty, because it makes no entries
+	plan   *plan   // decodes the joined rows; has no feeds, because joined rows make no entries of their own
 }
 
 // bindJoins lets paths lead into a view's joins, and records the columns by which joined rows are found.
 func (b *binder) bindJoins(f *feed, v *replicator.View) error {
-	b.byName = map[string]int{}
+	b.joinAt = map[string]int{}
 	if len(v.Joins) == 0 {
 		return nil
 	}
@@ -45,12 +45,12 @@ func (b *binder) bindJoins(f *feed, v *replicator.View) error {
 		if err != nil {
 			return err
 		}
-		b.byName[name] = at
+		b.joinAt[name] = at
 		joined := b.joins[at].binder
 		for _, on := range j.On {
 			side := b
 			if on.From != "" {
-				side = b.joins[b.byName[on.From]].binder
+				side = b.joins[b.joinAt[on.From]].binder
 			}
 			if _, err := side.column(on.Path); err != nil {
 				return f.at("join."+name+".on", err)
@@ -267,7 +267,7 @@ func (s *scope) startJoined(r *ref) (any, error) {
 	if r.root.kind == rootObject {
 		v, err = j.scope.object(p)
 	} else {
-		v, err = j.scope.begin(r)
+		v, err = j.scope.startOwn(r)
 	}
 	if err != nil {
 		return nil, &joinError{p.name, j.row.Cell, err}

@@ -13,18 +13,18 @@ type leaf struct {
 	expr *expression // if expr is set, it is used instead of ref
 	list bool        // the path has [], and the value is a list of everything that the path finds
 
-	loop int    // index of the loop whose element contains the value; -1: none
-	step []step // the steps to the value from that loop's element; nil if loop is -1
+	loop int    // index of the list whose element contains the value, in the view's loops; -1: none
+	step []step // the steps of the path from that element to the value; nil if there is no such list
 }
 
 // loop is a list whose elements each make an entry. Paths through the same list share a loop, so that their values stay
 // together. Two different lists make an entry for each pair of their elements.
 type loop struct {
 	text   string
-	parent int         // index of the loop whose element contains the list; -1: none
-	ref    ref         // path of the list; unused if expr is set or parent is not -1
-	expr   *expression // computes the list; nil: ref or step leads to the list
-	step   []step      // the steps to the list from the element of the loop parent; unused if parent is -1
+	parent int         // index of the outer list, whose elements contain this list; -1: none
+	ref    ref         // the path to this list; unused if there is an expression or an outer list
+	expr   *expression // the expression that computes this list; nil: a path leads to it
+	step   []step      // the steps from an element of the outer list to this list; unused without an outer list
 }
 
 // value returns a leaf's value, or nil if it is missing or null.
@@ -87,7 +87,7 @@ func (s *scope) elements(l *loop) ([]any, error) {
 type leafCompiler struct {
 	*binder
 	loops []loop
-	ids   map[string]int // indexes of loops, by the list's path and parent
+	ids   map[string]int // indexes in `loops`, by the path or expression that gives the list
 	split bool           // each element that [] finds makes an entry; false: [] gives one list
 }
 

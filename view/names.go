@@ -14,7 +14,7 @@ import (
 // Names recognizes the Redis keys that views produce. It is safe for concurrent use.
 type Names struct{ views map[string]*names }
 
-// NewNames returns the Names of views. It fails if a view's key template can't be parsed.
+// NewNames returns a recognizer of the Redis keys that the views produce. It fails if a view's key template can't be parsed.
 func NewNames(views []*replicator.View, tables []replicator.Table) (*Names, error) {
 	all := &Names{views: map[string]*names{}}
 	for _, v := range views {
@@ -45,9 +45,9 @@ func (a *Names) Begins(v *replicator.View) string {
 	return ""
 }
 
-// Entities reports whether the view's key template can make the Redis key name. For a hash or JSON view, it also
-// returns the keys of the rows that name may belong to, in the form of replicator.Key.String. When in doubt, it returns
-// false: a template that starts with a value fits any name, and a name whose last value contains a ":" may be the
+// Entities reports whether the view's key template can make the Redis key `name`. For a hash or JSON view, it also
+// returns the keys of the rows that `name` may belong to, in the form of replicator.Key.String. When in doubt, it
+// returns false: a template that starts with a value fits any key, and a key whose last value contains a ":" may be the
 // application's own ("user:1:sessions").
 func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok bool) {
 	own := a.views[v.Name]
@@ -57,9 +57,8 @@ func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok
 	return own.entities(name)
 }
 
-// Makes reports whether the view's key template can make the Redis key name, if replicator wrote that key, not the
-// application. The last value in such a name may contain a ":". Makes returns false for a template that starts with a
-// value.
+// Makes reports whether the view's key template can make the Redis key `name`. Makes assumes that replicator wrote that
+// key, so the last value in `name` may contain a ":". It returns false for a template that starts with a value.
 func (a *Names) Makes(v *replicator.View, name string) bool {
 	own := a.views[v.Name]
 	if own == nil || len(own.template.parts) > 0 && own.template.parts[0].text == "" {

@@ -14,15 +14,15 @@ import (
 type path struct {
 	text string
 	own  bool   // the path starts with $, so root is a column of the row
-	root string // the first name
+	root string // the first name of the path, without $
 	step []step // the steps after the root
 }
 
 // step leads from a value to a value inside it.
 type step struct {
 	kind  stepKind
-	name  string // set for a stepName
-	index int    // set for a stepIndex
+	name  string // the member's name, if the step leads to a member of an object
+	index int    // the element's index, if the step leads to one element of a list
 }
 
 type stepKind uint8
@@ -89,8 +89,8 @@ func (p path) each() bool {
 	return false
 }
 
-// walk follows steps, none of which is a stepEach. It returns nil if a step finds nothing. A step into an Unread
-// returns the Unread, because its content is unknown.
+// walk follows the steps of a path, none of which is [], from the value v. It returns nil if a step finds nothing. If it
+// meets an Unread, which replaces a value that no view can hold, it returns the Unread.
 func walk(v any, steps []step) any {
 	for _, s := range steps {
 		if _, unread := v.(replicator.Unread); unread {

@@ -24,9 +24,9 @@ const (
 	rootKey                     // a key column; its value comes from Cell.Key
 	rootCell                    // the column with the column role; its value comes from Cell.Column
 	rootVersion                 // the version column; its value comes from the row's columns, or from Row.Version
-	rootColumn                  // any other column
-	rootObject                  // a whole joined row
-	rootList                    // the rows of a join
+	rootColumn                  // a column that is none of the above
+	rootObject                  // the one row that a join finds, as a whole
+	rootList                    // the list of all rows that a join finds
 )
 
 // ref is a compiled path.
@@ -35,7 +35,7 @@ type ref struct {
 	join int // 1 + the index of the join that the path leads into; 0: the view's own row
 	root root
 	step []step
-	each bool // the path leads to the list of a loop
+	each bool // the path leads to a list whose elements each make an entry
 }
 
 // scope is the state of one row's evaluation. Scopes are reused. After the evaluation, only the contributions may still
@@ -57,8 +57,8 @@ type scope struct {
 	machine vm.VM
 	joined  []joined // the state of each of the plan's joins
 
-	lists    [][]any // the elements of each of the current view's loops; unset for nested loops
-	bound    []any   // the current element of each of the current view's loops
+	lists    [][]any // the elements of each list that the view loops over; unset for a list inside another one
+	bound    []any   // the current element of each list that the view loops over
 	identity []byte  // buffer for bytes that identify an entry, to find equal entries
 	text     []byte  // buffer for a key or member
 	shown    []byte  // buffer for a value of the key, before it is percent-encoded
@@ -79,7 +79,7 @@ func (s *scope) reset(p *plan, cell replicator.Cell, row *replicator.Row) {
 	}
 }
 
-// release drops references, so that the pool doesn't keep their memory alive.
+// release drops the references to a row and its values. Otherwise the pool of scopes would keep them in memory.
 func (s *scope) release() {
 	clear(s.members)
 	clear(s.parsed)
@@ -146,12 +146,12 @@ func (s *scope) start(r *ref) (any, error) {
 	if r.join > 0 {
 		return s.startJoined(r)
 	}
-	return s.begin(r)
+	return s.startOwn(r)
 }
 
-// begin returns the value that a compiled path starts with, if it leads into the scope's own row. start also handles
-// paths into joins.
-func (s *scope) begin(r *ref) (any, error) {
+// startOwn returns the value that a compiled path starts with, before its steps. It ignores joins: the path starts in the
+// row that the scope evaluates.
+func (s *scope) startOwn(r *ref) (any, error) {
 	switch r.root.kind {
 	case rootMember:
 		return s.members[r.root.at], s.bodyErr

@@ -145,7 +145,7 @@ func (d *demo) show(ctx context.Context) error {
 	for tick := time.NewTicker(screen.interval()); seen.Err() == nil; {
 		select {
 		case <-tick.C:
-			if f := d.frame(seen); seen.Err() == nil { // once the context seen is done, the frame may be incomplete
+			if f := d.frame(seen); seen.Err() == nil { // after `seen` has ended, the frame may be incomplete
 				screen.draw(f)
 			}
 		case <-seen.Done():

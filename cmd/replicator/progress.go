@@ -15,8 +15,8 @@ type progress struct {
 	terminal
 	began time.Time // when the current operation was first shown
 	what  string    // name of the current operation
-	rows  int64     // rows that were done at began, perhaps by an earlier run
-	ratio float64   // share of the rows that was done at began, from 0 to 1
+	rows  int64     // rows already done when the operation was first shown, perhaps by an earlier run
+	ratio float64   // share of all rows already done when the operation was first shown, from 0 to 1
 	last  time.Time // when progress was last shown
 	drawn bool
 }

@@ -141,11 +141,11 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 	whole := ""
 	for _, c := range causes {
 		names := strings.Join(c.Views, ", ")
-		if columns > 0 && cells(names) > columns/3 && len(c.Views) > 1 {
+		if columns > 0 && columnsOf(names) > columns/3 && len(c.Views) > 1 {
 			names = fmt.Sprintf("%s and %d more", c.Views[0], len(c.Views)-1)
 		}
 		text := visible(names + ": " + c.Error)
-		if columns > 0 && cells(text) > columns {
+		if columns > 0 && columnsOf(text) > columns {
 			whole = strings.Fields(c.Views[0])[0]
 		}
 		lines = append(lines, painted{cut(text, columns), stateColour(c.State)}.show(colour))

@@ -74,7 +74,7 @@ func TestStatusIsATableOn80ColumnsWithOneLineForEachCause(t *testing.T) {
 			t.Errorf("on %d columns %d lines, not %d:\n%s", columns, len(lines), n, strings.Join(lines, "\n"))
 		}
 		for _, line := range lines {
-			if n := cells(line); n > columns {
+			if n := columnsOf(line); n > columns {
 				t.Errorf("%d columns on a terminal of %d: %q", n, columns, line)
 			}
 		}

@@ -68,16 +68,16 @@ func (p painted) show(colour bool) string {
 	return "\x1b[" + string(p.paint) + "m" + p.text + "\x1b[0m"
 }
 
-// cells returns how many columns a text takes. The text must not contain control characters: call visible first.
-func cells(text string) int {
+// columnsOf returns how many columns of the terminal a text takes. The text must not contain control characters: call visible first.
+func columnsOf(text string) int {
 	n := 0
 	for _, r := range text {
-		n += runeCells(r)
+		n += columnsOfRune(r)
 	}
 	return n
 }
 
-func runeCells(r rune) int {
+func columnsOfRune(r rune) int {
 	switch kind := width.LookupRune(r).Kind(); kind {
 	case width.EastAsianWide, width.EastAsianFullwidth:
 		return 2
@@ -101,12 +101,12 @@ func visible(text string) string {
 
 // cut shortens a text to a number of columns; 0 means no limit.
 func cut(text string, columns int) string {
-	if columns <= 0 || cells(text) <= columns {
+	if columns <= 0 || columnsOf(text) <= columns {
 		return text
 	}
 	n := 0
 	for i, r := range text {
-		if n += runeCells(r); n > columns-1 {
+		if n += columnsOfRune(r); n > columns-1 {
 			return text[:i] + "…"
 		}
 	}
@@ -115,13 +115,13 @@ func cut(text string, columns int) string {
 
 // wrapped breaks a text into lines of at most a number of columns, at spaces if possible; 0 means no limit.
 func wrapped(text string, columns int) (lines []string) {
-	if columns <= 0 || cells(text) <= columns {
+	if columns <= 0 || columnsOf(text) <= columns {
 		return []string{text}
 	}
 	for text != "" {
 		end, space, n := len(text), -1, 0
 		for i, r := range text {
-			if n += runeCells(r); n > columns && i > 0 {
+			if n += columnsOfRune(r); n > columns && i > 0 {
 				end = i
 				break
 			}
@@ -177,11 +177,11 @@ func (g *grid) without(name string) *grid {
 func (g *grid) widths() []int {
 	widths := make([]int, len(g.header))
 	for i, name := range g.header {
-		widths[i] = cells(name)
+		widths[i] = columnsOf(name)
 	}
 	for _, r := range g.rows {
 		for i, c := range r.cells {
-			widths[i] = max(widths[i], cells(c.text))
+			widths[i] = max(widths[i], columnsOf(c.text))
 		}
 	}
 	return widths
@@ -207,7 +207,7 @@ func (g *grid) lines(columns int, colour bool) []string {
 		for i, c := range row {
 			b.WriteString(c.show(colour))
 			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-cells(c.text)+2))
+				b.WriteString(strings.Repeat(" ", widths[i]-columnsOf(c.text)+2))
 			}
 		}
 		return strings.TrimRight(b.String(), " ")
@@ -237,7 +237,7 @@ func (g *grid) list(columns int, colour bool) (lines []string) {
 				continue
 			}
 			name := "  " + g.header[i] + " "
-			if left := columns - cells(name); left >= min(cells(c.text), 8) {
+			if left := columns - columnsOf(name); left >= min(columnsOf(c.text), 8) {
 				lines = append(lines, painted{name, faint}.show(colour)+painted{cut(c.text, left), c.paint}.show(colour))
 			} else {
 				lines = append(lines, painted{cut(name, columns), faint}.show(colour),

@@ -117,7 +117,7 @@ func TestProgressFitsTheTerminalAsItIsNow(t *testing.T) {
 		p.last = time.Time{}
 		p.Progress("rebuilding", c.rows, c.ratio)
 		text := screen.wait(func(text string) bool { return strings.Contains(text[before:], c.want) })
-		if line := sequences.ReplaceAllString(text[before:], ""); cells(line) > int(c.columns) {
+		if line := sequences.ReplaceAllString(text[before:], ""); columnsOf(line) > int(c.columns) {
 			t.Errorf("on %d columns: %q", c.columns, line)
 		}
 		before = len(text)

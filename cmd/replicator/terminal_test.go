@@ -22,7 +22,7 @@ func TestATableFitsTheTerminal(t *testing.T) {
 				if (bare != line) && !colour {
 					t.Errorf("coloured: %q", line)
 				}
-				if n := cells(bare); n > max(columns, 3) {
+				if n := columnsOf(bare); n > max(columns, 3) {
 					t.Errorf("%d columns on a terminal of %d: %q", n, columns, bare)
 				}
 			}
