@@ -378,9 +378,9 @@ func badName(name string) string {
 // misspelt is the maximum number of letters in which a misspelled key differs from the intended key.
 const misspelt = 2
 
-// reportKeys reports unknown and missing keys of the table. A missing key is not reported if an unknown key seems to be a misspelling of
-// it.
-func (s *Section) done() {
+// reportKeys reports unknown and missing keys of the table. A missing key is not reported if an unknown key seems to be
+// a misspelling of it.
+func (s *Section) reportKeys() {
 	var meant []string
 	for _, key := range s.at.names {
 		if !slices.Contains(s.known, key) {
@@ -400,8 +400,8 @@ func (s *Section) done() {
 // ReadFile reads a file that the section names. A relative path starts at the configuration's directory.
 func (s *Section) ReadFile(path string) ([]byte, error) { return s.l.readFile(s.l.resolve(path)) }
 
-// allowOnly reports the section's known keys that are not in `keys`. `what` describes the kind of sink or view that can't
-// have the reported keys. `reasons` says, by key, why it can't have them.
+// allowOnly reports the section's known keys that are not in `keys`. `what` describes the kind of sink or view that
+// can't have the reported keys. `reasons` says, by key, why it can't have them.
 func (s *Section) allowOnly(keys []string, reasons map[string]string, what string) {
 	for _, key := range s.at.names {
 		switch {

@@ -131,7 +131,8 @@ type Names interface {
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 
 	// Makes reports whether the view's key template can make the Redis key `name`. Makes assumes that replicator wrote
-	// that key, so the last value in `name` may contain a ":". It returns false for a template that starts with a value.
+	// that key, so the last value in `name` may contain a ":". It returns false for a template that starts with a
+	// value.
 	Makes(v *replicator.View, name string) bool
 }
 

@@ -17,8 +17,8 @@ import (
 // the process re-read the cells and save the letters. A process compares the dead letters in the store with those in
 // the sink only once for each view, so it would not notice letters that another process has added to the sink.
 
-// Look makes the pipeline re-read cells from the source. It refuses invalid cells itself, because
-// after an error the pipeline would reopen the source and the sink for all its views.
+// Look makes the pipeline re-read cells from the source. It refuses invalid cells itself, because after an error the
+// pipeline would reopen the source and the sink for all its views.
 func (s *Service) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	for _, l := range s.lines.all() {
 		if l.source.Name() == source && l.Keeps(view) {

@@ -25,8 +25,8 @@ type comparisons struct {
 	next   map[int]time.Time // by index in lines: time before which the line's views are not compared again
 }
 
-// compareView compares a view with its source and repairs the differences. It begins at the place in
-// `from`, and stores there the place where it stops.
+// compareView compares a view with its source and repairs the differences. It begins at the place in `from`, and stores
+// there the place where it stops.
 type compareView func(ctx context.Context, l line, view string, from *verify.Place) (verify.Result, error)
 
 func newComparisons(lines []line, log *slog.Logger, verify compareView) *comparisons {

@@ -63,8 +63,9 @@ func (s *Service) placed(ctx context.Context, views []replicator.ViewStatus) err
 	return nil
 }
 
-// Wait returns once the views include every commit up to the fence. It waits only for pipelines of the fence's source, because a log position means
-// nothing to other servers. It also waits for pending comparisons of the views with the source.
+// Wait returns once the views include every commit up to the fence. It waits only for pipelines of the fence's source,
+// because a log position means nothing to other servers. It also waits for pending comparisons of the views with the
+// source.
 func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) error {
 	if err := KnowsSource(s.Config, fence.Source); err != nil {
 		return fmt.Errorf("%w: %w", server.ErrInvalid, err)
@@ -104,9 +105,9 @@ func (s *Service) notHere(view, source string) error {
 	return fmt.Errorf("view %s is no longer in the configuration. Drop its dead letters", view)
 }
 
-// Retry retries dead letters. It makes the views' pipelines reopen the sink, re-reads the cells from the
-// source and writes their current state. A sink reads its target's schema only when it opens, and operators often fix a
-// dead letter's cause in that schema.
+// Retry retries dead letters. It makes the views' pipelines reopen the sink, re-reads the cells from the source and
+// writes their current state. A sink reads its target's schema only when it opens, and operators often fix a dead
+// letter's cause in that schema.
 func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, left int, err error) {
 	if err := s.mayHaveLetters(ctx, which.View); err != nil {
 		return 0, 0, err

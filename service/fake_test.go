@@ -214,5 +214,6 @@ func serving(t *testing.T, cfg *config.Config, lines ...line) *Service {
 			t.Error(err)
 		}
 	})
-	return &Service{Setup: Setup{Config: cfg, Log: slog.New(slog.DiscardHandler)}, store: store, lines: lineup{running: lines}}
+	return &Service{Setup: Setup{Config: cfg, Log: slog.New(slog.DiscardHandler)}, store: store,
+		lines: lineup{running: lines}}
 }

@@ -204,9 +204,9 @@ func (c *consumer) includes(ctx context.Context, p kafka.Partition, views []stri
 	return c.holds(ctx, p, views, fence)
 }
 
-// holds reports whether the views include everything before the position `fence` in a partition. It reads the marks (the
-// checkpoints that the sink keeps), because only they tell what other members of the consumer group have applied. The
-// error `unread` says why the marks can't be read.
+// holds reports whether the views include everything up to the position `fence` in a partition. It reads the marks
+// (the checkpoints that the sink keeps), because only they tell what other members of the consumer group have applied.
+// The error `unread` says why the marks can't be read.
 func (c *consumer) holds(ctx context.Context, p kafka.Partition, views []string, fence string) (
 	holds bool, unread, err error,
 ) {
@@ -236,7 +236,7 @@ func (c *consumer) holds(ctx context.Context, p kafka.Partition, views []string,
 const askTime = 2 * time.Second
 
 // statusElsewhere returns the status of the views in partitions that this member of the consumer group doesn't read.
-// `own` is the status of the views in this member's partitions. statusElsewhere sets the fields Member and Behind in it.
+// `own` is the status of the views in this member's partitions. statusElsewhere sets its Member and Behind.
 func (s *Service) statusElsewhere(ctx context.Context, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

@@ -207,8 +207,8 @@ func unreached(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
 
-// open opens the views in their sink. It also records in `o.known` the log positions that the view has reached. A repair
-// must not read the source at an earlier position.
+// open opens the views in their sink. It also records in `o.known` the log positions that the view has reached. A
+// repair must not read the source at an earlier position.
 func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink) error {
 	if in.Config.Source.Kafka != nil {
 		return o.openTopic(ctx, in, shard, sink, o.views)

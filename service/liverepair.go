@@ -19,8 +19,8 @@ type liveRepair struct {
 	view *replicator.View
 }
 
-// run compares the view with its source, at most at the `rate` of [rebuild]. It begins at the place in `from`, and stores there the
-// place where it stops. It returns verify.ErrNotNow if the view stops running.
+// run compares the view with its source, at most at the `rate` of [rebuild]. It begins at the place in `from`, and
+// stores there the place where it stops. It returns verify.ErrNotNow if the view stops running.
 func (r liveRepair) run(ctx context.Context, from *verify.Place) (verify.Result, error) {
 	if err := r.mayGoOn(); err != nil {
 		return verify.Result{}, err

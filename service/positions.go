@@ -263,8 +263,8 @@ func (p *Positions) mark(ctx context.Context, sink replicator.Sink, shard config
 	return nil
 }
 
-// asMarked returns copies of the views. If a view's mark has an equivalent fingerprint (hash of the definition), the copy
-// gets the mark's fingerprint. A sink would empty a view that is opened with a fingerprint other than the mark's.
+// asMarked returns copies of the views. If a view's mark has an equivalent fingerprint (hash of the definition), the
+// copy gets the mark's fingerprint. A sink would empty a view that is opened with a fingerprint other than the mark's.
 func (p *Positions) asMarked(ctx context.Context, shard config.Shard, views []*replicator.View,
 	marks []replicator.Mark) ([]*replicator.View, error) {
 	tables, err := tablesOf(p.Config, shard, views)

@@ -33,8 +33,8 @@ type Runner struct {
 	server  *server.Server // nil: HTTP is off
 }
 
-// Run runs the pipelines until the context `stop` is done. Then it drains the pipelines: they apply the changes that they
-// have already read.
+// Run runs the pipelines until the context `stop` is done. Then it drains the pipelines: they apply the changes that
+// they have already read.
 func (r *Runner) Run(stop context.Context) (err error) {
 	r.front = NewFront()
 	r.front.remedies = remedy.File(r.Config.Path)

@@ -150,8 +150,8 @@ func Partitions(cfg *config.Config) func(ctx context.Context) ([]string, error) 
 	}
 }
 
-// clones returns copies of views for one pipeline. The pipeline changes the copies: a view's Fingerprint also depends on
-// the tables of the pipeline's source.
+// clones returns copies of views for one pipeline. The pipeline changes the copies: a view's Fingerprint also depends
+// on the tables of the pipeline's source.
 func clones(views []*replicator.View) []*replicator.View {
 	own := make([]*replicator.View, len(views))
 	for i, v := range views {

@@ -59,8 +59,8 @@ func (r *Runner) release() error {
 	return err
 }
 
-// standBy waits until the store is locked, or until a signal loads a new configuration, which it returns. `locking`
-// is the error that prevents the lock now.
+// standBy waits until the store is locked, or until a signal loads a new configuration, which it returns. `locking` is
+// the error that prevents the lock now.
 func (r *Runner) standBy(stop context.Context, cfg *config.Config, locking error) (next *config.Config, err error) {
 	if err := r.listen(cfg.HTTP); err != nil {
 		return nil, notStartedError{err}

@@ -12,9 +12,8 @@ import (
 // Decoder decodes a fixed list of members of one table's bodies. It is safe for concurrent use.
 type Decoder interface {
 	// Decode stores the members of one body in `values`, in the order of the Decoder's list and with the types of
-	// Entry.Fields. A value is nil
-	// if the member is missing or null. Texts may be parts of body, so the caller must not write to body afterwards. An
-	// error says what is wrong with the body and never quotes it.
+	// Entry.Fields. A value is nil if the member is missing or null. Texts may be parts of body, so the caller must not
+	// write to body afterwards. An error says what is wrong with the body and never quotes it.
 	Decode(body []byte, values []any) error
 }
 
@@ -190,8 +189,8 @@ func (f *feed) compileFields(c *leafCompiler, fields []replicator.Field) error {
 	return nil
 }
 
-// Compile compiles views into one Evaluator. In the Evaluator's results, Value.View is an index in `views`. An error names the view and the
-// field, and says what to do.
+// Compile compiles views into one Evaluator. In the Evaluator's results, Value.View is an index in `views`. An error
+// names the view and the field, and says what to do.
 func Compile(views []*replicator.View, tables []replicator.Table, codecs Codecs) (*Evaluator, error) {
 	e := &Evaluator{tables: map[string]*tablePlans{}}
 	for _, v := range views {

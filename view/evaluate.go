@@ -235,7 +235,8 @@ func (s *scope) loop(f *feed, i int, out *output, made *int) error {
 	return nil
 }
 
-// entry appends the entry for the current element of each list that the view loops over. It appends nothing if a required value is missing.
+// entry appends the entry for the current element of each list that the view loops over. It appends nothing if a
+// required value is missing.
 func (s *scope) entry(f *feed, out *output) error {
 	from := len(out.fields)
 	for i := range f.fields {

@@ -197,8 +197,8 @@ func (s *scope) test(e *expression) (bool, error) {
 	return b, nil
 }
 
-// discreet removes the row's values from a runtime error, because errors are logged. The library
-// expr quotes a value that it can't convert ("invalid operation: int(secret)").
+// discreet removes the row's values from a runtime error, because errors are logged. The library expr quotes a value
+// that it can't convert ("invalid operation: int(secret)").
 func discreet(err error) error {
 	var f *file.Error
 	if !errors.As(err, &f) {

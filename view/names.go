@@ -14,7 +14,8 @@ import (
 // Names recognizes the Redis keys that views produce. It is safe for concurrent use.
 type Names struct{ views map[string]*names }
 
-// NewNames returns a recognizer of the Redis keys that the views produce. It fails if a view's key template can't be parsed.
+// NewNames returns a recognizer of the Redis keys that the views produce. It fails if a view's key template can't be
+// parsed.
 func NewNames(views []*replicator.View, tables []replicator.Table) (*Names, error) {
 	all := &Names{views: map[string]*names{}}
 	for _, v := range views {

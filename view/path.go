@@ -89,8 +89,8 @@ func (p path) each() bool {
 	return false
 }
 
-// walk follows the steps of a path, none of which is [], from the value v. It returns nil if a step finds nothing. If it
-// meets an Unread, which replaces a value that no view can hold, it returns the Unread.
+// walk follows the steps of a path, none of which is [], from the value v. It returns nil if a step finds nothing. If
+// it meets an Unread, which replaces a value that no view can hold, it returns the Unread.
 func walk(v any, steps []step) any {
 	for _, s := range steps {
 		if _, unread := v.(replicator.Unread); unread {

@@ -149,8 +149,8 @@ func (s *scope) start(r *ref) (any, error) {
 	return s.startOwn(r)
 }
 
-// startOwn returns the value that a compiled path starts with, before its steps. It ignores joins: the path starts in the
-// row that the scope evaluates.
+// startOwn returns the value that a compiled path starts with, before its steps. It ignores joins: the path starts in
+// the row that the scope evaluates.
 func (s *scope) startOwn(r *ref) (any, error) {
 	switch r.root.kind {
 	case rootMember:

@@ -13,7 +13,8 @@ import (
 )
 
 // template makes a key from values: "user:{row_key}". Different values give different keys. In every value but the
-// last, '%' and one byte of the text that follows the value are percent-encoded. So it is certain where each value ends.
+// last, '%' and one byte of the text that follows the value are percent-encoded. So it is certain where each value
+// ends.
 type template struct {
 	parts []part
 	tail  string // the text after the last value

@@ -68,7 +68,8 @@ func (p painted) show(colour bool) string {
 	return "\x1b[" + string(p.paint) + "m" + p.text + "\x1b[0m"
 }
 
-// columnsOf returns how many columns of the terminal a text takes. The text must not contain control characters: call visible first.
+// columnsOf returns how many columns of the terminal a text takes. The text must not contain control characters: call
+// visible first.
 func columnsOf(text string) int {
 	n := 0
 	for _, r := range text {
