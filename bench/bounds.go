@@ -62,10 +62,11 @@ func parseBounds(args []string, out io.Writer) (o boundsOptions, err error) {
 type bound struct {
 	name string
 	what string // a description, with %s in place of the size n
-	full int    // the size n if the flag -share is 1
+	full int    // the full size of the case; its size n is this times the flag -share
 	// search says that the case needs an Elasticsearch.
 	search bool
-	// views returns the configuration's sinks and views, and its tables if the case reads tables other than cell.
+	// views returns the configuration's sinks and views. If the case reads more than the table `cell`, the tables are
+	// included.
 	views func(l *boundLab, n int) string
 	ddl   func(n int) []string // DDL of the tables in the sink's database
 	write func(ctx context.Context, l *boundLab, n int) error

@@ -18,17 +18,17 @@ type workload struct {
 	emailOnly bool // bodies contain the email, but no other property that views show
 }
 
-// order says in which order the rows go through the users, and how the emails sort.
+// order says to which user each row belongs, and how the users' emails sort.
 type order uint8
 
 const (
-	scattered order = iota // random users; emails in no order
-	round                  // one user after another, repeatedly; emails sort in writing order
-	phased                 // one user after another, repeatedly; each pass is one of the phases below
+	scattered order = iota // each row belongs to a random user; the emails are in no order
+	round                  // the users take turns: a row of each, then again; later rows have greater emails
+	phased                 // the users take turns, too; each pass over them is one of the phases below
 )
 
-// The phases of a workload in the order phased. In the last phase, the program can combine all rows that it applies at
-// once, because they belong to one user. In the other phases, it can't combine any.
+// The phases of a workload whose `order` is `phased`. In the last phase, the program can combine all rows that it
+// applies at once, because they belong to one user. In the other phases, it can't combine any.
 const (
 	newPhase       = iota // the first row of each user
 	movedPhase            // a newer row of each user, with a different email: the index entry moves
@@ -47,7 +47,7 @@ type cell struct {
 	ref     int64
 }
 
-// user is the part of a row's body that views show.
+// user has the data of one user, as far as views show them. A row's body contains them.
 type user struct {
 	key      [16]byte
 	username string

@@ -16,11 +16,12 @@ import (
 	"replicator/internal/servers"
 )
 
-// documentIndex is the index of raw writes, and the alias of the program's index.
+// documentIndex is the name of the index that the bench writes directly, and the alias of the index that the program
+// writes.
 const documentIndex = "users"
 
-// The mapping and the settings of the index, both for raw writes and for the program. The index refreshes each second,
-// like an index that is searched. By default, an index without searches does not refresh.
+// The mapping and the settings of both indexes: the one that the bench writes directly, and the program's. The index
+// refreshes each second, like an index that is searched. By default, an index without searches does not refresh.
 const (
 	documentMapping = `{"properties": {"username": {"type": "keyword"}, "email": {"type": "keyword"}, "phone": {"type": "long"},
 		"password": {"type": "keyword"}, "activate": {"type": "boolean"}}}`
@@ -140,7 +141,8 @@ func (d *documents) compare(ctx context.Context, w *workload, newest []int, from
 	return nil
 }
 
-// call sends a request and decodes the answer into into, unless that is nil.
+// call sends a request and decodes the answer into the value to which `into` points. If `into` is nil, call ignores the
+// answer's body.
 func (d *documents) call(ctx context.Context, method, path string, body []byte, into any) error {
 	req, err := http.NewRequestWithContext(ctx, method, d.url+path, bytes.NewReader(body))
 	if err != nil {

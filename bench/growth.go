@@ -10,7 +10,7 @@ import (
 
 // point is one run of a growth curve, on which a single size varies.
 type point struct {
-	curve string // the size that varies: one of curves
+	curve string // the name of the size that varies: cells, views or body
 	at    int    // the varying size in this run
 	cells int
 	views int
@@ -20,10 +20,11 @@ type point struct {
 // growthBytes limits the total size of the bodies in one run: long bodies need fewer rows to show their cost.
 const growthBytes = 256 << 20
 
-// curves are the sizes that may vary.
+// curves are the names of the growth curves. Each is named after the one size that varies from run to run.
 var curves = [...]string{"cells", "views", "body"}
 
-// points returns the runs of the curves, up to the sizes in the options.
+// points returns the runs that the growth stage measures. Each run is a point of one growth curve. The options limit
+// the sizes.
 func (o options) points() []point {
 	var all []point
 	for _, n := range []int{10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000} {

@@ -59,8 +59,8 @@ func (l *lab) isolation(ctx context.Context) (err error) {
 	return nil
 }
 
-// besides adds the trouble of the second sink to a run of two sinks. The run then reads only the first sink. The
-// trouble begins once the first row is seen in the first sink, and ends with the run.
+// besides lets the trouble `t` hit the second of a run's two sinks, and measures the latency of the first one. The
+// trouble begins once the first row is visible in the first sink, and ends with the run.
 func (t trouble) besides(_ context.Context, s *liveSetup) error {
 	s.sights = s.sights[:1]
 	s.ready = func(ctx context.Context) error { return t.begin(ctx, s) }

@@ -38,8 +38,8 @@ var shopDDL = []string{
 		"n INT NOT NULL DEFAULT -1, PRIMARY KEY (order_id, line))",
 }
 
-// shopView creates the view's table, and a similar table that the method naive fills. Readers poll the last four
-// columns.
+// shopView creates the view's table. The bench also creates a similar table with it, and fills that without the program
+// (method `naive`). Readers poll the last four columns.
 const shopView = "CREATE TABLE %s (id INT PRIMARY KEY, status VARCHAR(20), customer VARCHAR(40), lines_ INT, " +
 	"qty INT, order_n INT, order_m INT, customer_n INT, item_n INT, KEY (order_n), KEY (order_m), KEY (customer_n), KEY (item_n))"
 
@@ -156,8 +156,8 @@ func (l *lab) newShop(ctx context.Context) (*shop, error) {
 	return s, err
 }
 
-// live returns a writer of growing numbers, and a reader of a column of the view. The writer changes one row after
-// another, and begins again with the first after period rows.
+// live returns a writer that writes growing numbers, and a reader of a column of the view. The writer changes one row
+// after another. After as many rows as `period` says, it begins again with the first row.
 func (s *shop) live(set, column string, period int) *live {
 	n := s.rate + s.rate*s.options.seconds
 	v := &live{cells: &workload{entities: period}, database: s.database, rate: s.rate, warm: s.rate,
@@ -168,11 +168,11 @@ func (s *shop) live(set, column string, period int) *live {
 		return err
 	}
 	query := fmt.Sprintf("SELECT LPAD(%s, 10, '0') FROM %s.shown WHERE %[1]s >= ? ORDER BY %[1]s", column, s.database)
-	v.look("mysql", s.polled(v, pollEvery, query))
+	v.addReader("mysql", s.polled(v, pollEvery, query))
 	return v
 }
 
-// latency measures how soon a writer's changes are visible. Then it calls the function over, if that is not nil.
+// latency measures how soon a writer's changes are visible in the view. Then it calls `over`, unless `over` is nil.
 func (s *shop) latency(ctx context.Context, stage, what string, v *live, over func(ctx context.Context) error) error {
 	done := s.show.begin(what)
 	took, err := s.measureProgram(ctx, s.dir, []string{"run"}, func(p *program) error {

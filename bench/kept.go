@@ -44,7 +44,7 @@ const (
 // for one sink after another.
 type keptStage struct {
 	into   []func(l *lab, ctx context.Context) (*kept, error)
-	cells  int // the number of rows in each phase
+	cells  int // how many rows (cells) each phase writes
 	order  order
 	phases []string
 }
@@ -69,7 +69,8 @@ func (l *lab) distinct(ctx context.Context) error {
 		cells: l.cells, order: phased, phases: distinctPhases[:]})
 }
 
-// measureKept measures a stage. The stage has its own source, because the program reads a binlog from its first byte.
+// measureKept measures each sink of a stage, phase by phase: first with raw writes, then with the program. The stage
+// has its own source, because the program reads a binlog from its first byte.
 func (l *lab) measureKept(ctx context.Context, stage keptStage) (err error) {
 	own, closing, err := l.beside(ctx)
 	if err != nil {
@@ -141,8 +142,9 @@ func (l *lab) measurePhase(ctx context.Context, own *lab, k *kept, phase string,
 	return nil
 }
 
-// writeRaw writes every user of each phase as fast as the sink accepts them. This is the minimum cost. It writes all of
-// them twice and only counts the second time, because servers are slower at first, especially with a JIT compiler.
+// writeRaw writes the same values to the sink `k` as the program does, but directly, as fast as the sink accepts them.
+// This is the minimum cost. writeRaw writes everything twice and only counts the second time, because servers are
+// slower at first, especially with a JIT compiler.
 func (l *lab) writeRaw(ctx context.Context, own *lab, k *kept, phases []string) error {
 	if k.raw == nil {
 		return nil
@@ -183,7 +185,8 @@ func (l *lab) writeRaw(ctx context.Context, own *lab, k *kept, phases []string) 
 	return nil
 }
 
-// usersOf computes a phase's users. Callers do so in advance, so that the time does not count as the sink's cost.
+// usersOf computes the users that the rows of one phase contain. Callers do so before they measure raw writes, so that
+// the time does not count as the sink's cost.
 func (l *lab) usersOf(phase int) []user {
 	n := l.workload.entities
 	users := make([]user, n)

@@ -44,7 +44,7 @@ func startSink(ctx context.Context, kind servers.Kind, progress func(string)) (*
 	return servers.Start(ctx, servers.Options{Kind: kind, Small: true, Args: args, Progress: progress})
 }
 
-// lab has the source and the sink on which one kind of server is measured, and everything that stages share.
+// lab has two servers of one kind, the source and the sink, and everything else that the measurements (stages) share.
 type lab struct {
 	options
 	source, sink *servers.Server
@@ -130,7 +130,8 @@ type stage struct {
 	asked bool // the stage runs only if -only names it
 }
 
-// stages returns all stages, in order. Each stage adds its results to the lab.
+// stages returns all measurements (stages) of the bench, in the order in which they run. Each adds its results to its
+// lab.
 func stages() []stage {
 	return []stage{
 		{name: "catch-up", run: (*lab).catchUp},

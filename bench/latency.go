@@ -109,7 +109,7 @@ func (l *lab) liveTable(every time.Duration) adding {
 		s.verify = append(s.verify, func(ctx context.Context) (int64, error) {
 			return l.check(ctx, &setup{database: s.database, tables: []table{usersEmail}}, s.cells, s.total())
 		})
-		s.look("mysql", l.tableSight(s.database+"."+string(usersEmail), s.live, every))
+		s.addReader("mysql", l.tableSight(s.database+"."+string(usersEmail), s.live, every))
 		return nil
 	}
 }
@@ -127,7 +127,7 @@ func (l *lab) liveHash(store *hashes, reader func(v *live) watcher) adding {
 			}
 			return held, err
 		})
-		s.look("redis", reader(s.live))
+		s.addReader("redis", reader(s.live))
 		return nil
 	}
 }

@@ -11,7 +11,7 @@ import (
 func TestLatencyOverTimeShowsAStall(t *testing.T) {
 	const rate, seconds, stalled = 100, 5, 3
 	v := newLive(options{rate: rate, seconds: seconds, entities: 10}, liveDatabase)
-	v.look("a sink", nil)
+	v.addReader("a sink", nil)
 	s := v.sights[0]
 	for n := range v.total() {
 		v.commits[n] = time.Duration(n) * time.Second / rate

@@ -37,7 +37,7 @@ func (h *hashes) sight(v *live) watcher {
 			for {
 				m, err := subscribed.ReceiveMessage(ctx)
 				if err != nil {
-					return // the subscription has ended; from now on, the reader polls once per lookAnyway
+					return // the subscription has ended; from now on, the reader only polls, each 100 ms (`lookAnyway`)
 				}
 				select {
 				case changed <- told{v.now(), strings.TrimPrefix(m.Channel, channel)}:
@@ -71,7 +71,8 @@ func (h *hashes) polled(v *live, every time.Duration) watcher {
 	}
 }
 
-// next waits for changes and returns all that have arrived. It returns none if none arrive within lookAnyway.
+// next waits for notifications from Redis and returns all that have arrived. It returns none if none arrives within the
+// time `lookAnyway`.
 func next(ctx context.Context, changed <-chan told) (some []told, err error) {
 	timer := time.NewTimer(lookAnyway)
 	defer timer.Stop()
@@ -93,7 +94,8 @@ func next(ctx context.Context, changed <-chan told) (some []told, err error) {
 	}
 }
 
-// unseen returns the hashes of rows that were written but not yet seen, from the oldest on.
+// unseen returns the Redis hashes in which a written row was not seen yet, from the oldest row on. It returns them as
+// notifications without a time.
 func (h *hashes) unseen(v *live, s *sight, oldest int) (some []told) {
 	for n := oldest; n < min(oldest+laneBatch, v.issued()); n++ {
 		if s.seen[n] == 0 {
@@ -103,8 +105,8 @@ func (h *hashes) unseen(v *live, s *sight, oldest int) (some []told) {
 	return some
 }
 
-// see reads hashes, and records when their contents were seen: at the time of the notification, or now if there was
-// none.
+// see reads Redis hashes, and records when the rows in them were seen: at the time of the notification, or now if there
+// was none.
 func (h *hashes) see(ctx context.Context, v *live, s *sight, some []told) error {
 	cmds, err := h.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, one := range some {

@@ -49,9 +49,9 @@ type sight struct {
 	all   chan struct{}   // closed when all rows were seen
 }
 
-// watcher reads a sink. It calls looks with a function look, and looks calls look repeatedly until all rows have been
-// seen. look waits until it is time to read the sink, and then records the rows that the sink shows. oldest is the
-// oldest row that has not been seen.
+// watcher reads a sink until all rows have been seen. It calls `looks` once, with a function `look` that waits until it
+// is time to read, reads the sink once, and records the rows that the sink shows. `looks` calls `look` again and again,
+// with the number of the oldest row that has not been seen.
 type watcher func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error
 
 func newLive(o options, database string) *live {
@@ -72,8 +72,8 @@ func newLive(o options, database string) *live {
 	return v
 }
 
-// look adds a sink, with a watcher that the method run starts.
-func (v *live) look(name string, watch watcher) {
+// addReader adds a reader of one sink. run starts it, and waits until it has seen all rows.
+func (v *live) addReader(name string, watch watcher) {
 	v.sights = append(v.sights, &sight{
 		name: name, watch: watch, seen: make([]time.Duration, v.total()),
 		first: make(chan struct{}), all: make(chan struct{}),

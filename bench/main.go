@@ -182,7 +182,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 // compiler builds the program and writes it to a path. Package launch has several compilers.
 type compiler func(ctx context.Context, path string) error
 
-// build builds the program in a new directory, which remove deletes.
+// build builds the program in a new directory. The returned function `remove` deletes the directory.
 func build(
 	ctx context.Context, compile compiler, show *screen,
 ) (dir, program string, remove func() error, err error) {

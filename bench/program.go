@@ -86,7 +86,7 @@ func (l *lab) check(ctx context.Context, s *setup, w *workload, n int) (rows int
 	return rows, err
 }
 
-// program is the program as a child of this process, and its peak memory.
+// program is a running replicator, started as a child process, and its peak memory.
 type program struct {
 	*launch.Process
 	peak int64 // peak memory in bytes; final when the program has ended

@@ -18,8 +18,8 @@ type result struct {
 	SourceCPU float64  `json:"source_cpu_us"`
 	SinkCPU   float64  `json:"sink_cpu_us"`
 	PeakBytes int64    `json:"peak_bytes,omitempty"`
-	OfRaw     float64  `json:"of_raw,omitempty"` // the program's speed ÷ the raw stage's speed
-	Raw       string   `json:"raw,omitempty"`    // the name of the raw stage
+	OfRaw     float64  `json:"of_raw,omitempty"` // the program's speed ÷ the speed of the same writes without the program
+	Raw       string   `json:"raw,omitempty"`    // the name of the result for the same writes without the program
 	Checked   int64    `json:"rows_checked,omitempty"`
 	Latency   *latency `json:"latency,omitempty"`
 }

@@ -37,8 +37,8 @@ func (l *lab) swaps(ctx context.Context) error {
 		return err
 	}
 	v := newLive(l.options, source)
-	v.look("rebuilt", l.tableSight(source+"."+string(usersEmail), v, pollEvery))
-	v.look("beside", l.tableSight(source+"."+string(beside), v, pollEvery))
+	v.addReader("rebuilt", l.tableSight(source+"."+string(usersEmail), v, pollEvery))
+	v.addReader("beside", l.tableSight(source+"."+string(beside), v, pollEvery))
 	what := fmt.Sprintf("%d transactions a second into two index tables, one of which is rebuilt", l.rate)
 	done := l.show.begin(what)
 	var ends []time.Duration
@@ -61,7 +61,8 @@ func (l *lab) swaps(ctx context.Context) error {
 	return nil
 }
 
-// listening changes a run's configuration so that the program accepts commands. No other stage sends commands.
+// listening changes the program's configuration in `dir` so that the program accepts commands over HTTP. The bench's
+// other measurements send no commands.
 func listening(dir string) error {
 	file := launch.Program{Dir: dir}.File()
 	text, err := os.ReadFile(file)

@@ -34,7 +34,8 @@ func (l *lab) transaction(ctx context.Context) (err error) {
 	return l.transactionInto(ctx, "transaction-redis", "a Redis hash", store.server, hash)
 }
 
-// writerAlone measures the writer's own transactions. The bench is the client.
+// writerAlone measures the transactions of a writer while no replicator runs. The bench writes, so its own CPU time
+// counts as the client's.
 func (l *lab) writerAlone(ctx context.Context) error {
 	const source = liveDatabase + "alone"
 	if err := create(ctx, l.sourceDB, source, cellDDL); err != nil {
@@ -53,7 +54,8 @@ func (l *lab) writerAlone(ctx context.Context) error {
 	return nil
 }
 
-// transactionInto measures one run with the program. The latency that the rare reads show means nothing.
+// transactionInto measures one run with the program. It drops the latency from the result, because the readers read the
+// sink too rarely to measure it.
 func (l *lab) transactionInto(ctx context.Context, stage, into string, sink *servers.Server, part adding) error {
 	if err := l.latencyInto(ctx, stage, into, sink, part); err != nil {
 		return err

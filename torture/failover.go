@@ -96,7 +96,7 @@ func (w *world) canFailOver(ctx context.Context) bool {
 // promote makes a replica of the source the new source, and kills the old one. If complete is set, it first waits until
 // the replica has applied all transactions. Writers wait during the switch.
 func (w *world) promote(ctx context.Context, to *servers.Server, complete bool) error {
-	if complete { // first while the writers still write, so that they wait only for the last transactions
+	if complete { // wait now, while writers still write, so that they stop only for the last transactions
 		if err := catchUp(ctx, to, w.source); err != nil {
 			return err
 		}

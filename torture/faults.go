@@ -21,10 +21,10 @@ type fault struct {
 	begin  func(ctx context.Context, w *world, f Fault) (heal, error)
 }
 
-// unless returns the fault, restricted to plans for which sort is false.
-func (f fault) unless(sort func(Plan) bool) fault {
+// unless returns the fault, restricted to plans for which `excluded` returns false.
+func (f fault) unless(excluded func(Plan) bool) fault {
 	fits := f.fits
-	f.fits = func(p Plan) bool { return !sort(p) && (fits == nil || fits(p)) }
+	f.fits = func(p Plan) bool { return !excluded(p) && (fits == nil || fits(p)) }
 	return f
 }
 
@@ -34,7 +34,8 @@ type heal func(context.Context) error
 // errSkipped means that a fault can't be injected now, often because another one is active.
 var errSkipped = errors.New("the fault can't be injected now")
 
-// healed returns the results of begin for a fault that has already ended: no heal function, and the error.
+// healed returns what the function `begin` of a fault returns if the fault has already ended: no `heal` function, and
+// the error.
 func healed(err error) (heal, error) { return nil, err }
 
 func faults() map[string]fault {
@@ -79,9 +80,9 @@ func withFile(p Plan) bool { return p.Store == "file" }
 // any returns the view that the fault's argument selects.
 func (w *world) any(f Fault) View { return w.plan.Views[int(f.Arg)%len(w.plan.Views)] }
 
-// inflict injects the plan's faults and heals them. Before fault i, it heals the earlier faults and waits until
-// each*(i+1) transactions have been written, unless fault i must begin while the previous fault lasts. Before the last
-// fault, it calls the function last.
+// inflict injects the plan's faults one after another, and heals them. Before a fault, it heals the earlier ones and
+// waits until `each` transactions for every fault up to this one have been written, unless the fault must begin while
+// the previous one lasts. Before the last fault, it calls `last`.
 func (w *world) inflict(ctx context.Context, each int, last func()) error {
 	known := faults()
 	var open []heal

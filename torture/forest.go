@@ -53,7 +53,7 @@ func (v View) more(t Table) []string {
 	return v.joined(t)
 }
 
-// path returns the path with which the configuration selects a field. The field is one of those that View.more returns.
+// path returns how the configuration names a field that shows the parent row or a joined row.
 func (t Table) path(field string) string {
 	if t.Refers != "" {
 		return field
@@ -61,7 +61,7 @@ func (t Table) path(field string) string {
 	return joinedPaths[field]
 }
 
-// plantTargets creates the sink's tables for the forest's views, parents first.
+// plantTargets creates the sink's tables for the views of tables with foreign keys (the forest), parents first.
 func (w *world) plantTargets(ctx context.Context) error {
 	if !w.plan.Forest {
 		return nil
@@ -77,7 +77,8 @@ func (w *world) plantTargets(ctx context.Context) error {
 	return nil
 }
 
-// prepareForest creates the forest's tables in the source, parents first, and the rows that always exist.
+// prepareForest creates the tables with foreign keys (the forest) in the source, parents first, and the rows that
+// always exist.
 func (w *workload) prepareForest(ctx context.Context, r *rand.Rand) error {
 	for _, t := range slices.Backward(forest) {
 		for _, part := range w.parts {

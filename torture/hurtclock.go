@@ -145,7 +145,7 @@ func (w *world) setClock(ctx context.Context, ahead time.Duration) error {
 	if err := os.Rename(file+".next", file); err != nil {
 		return err
 	}
-	// The wait is limited, because a frozen program can't confirm the offset.
+	// Wait two seconds at most, because a frozen program can't confirm the new clock offset.
 	for end := time.Now().Add(2 * time.Second); w.running != nil && time.Now().Before(end); {
 		text, err := os.ReadFile(file + "." + strconv.Itoa(w.running.Pid()))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

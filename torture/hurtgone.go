@@ -37,14 +37,15 @@ func (p Plan) goneViews() (views []View) {
 type gone struct {
 	late
 	views   []View
-	deletes *tap   // holds the binlog at the delete of the highest version
-	inserts *tap   // holds the binlog at the insert of the middle version
-	after   late   // a second row; it is inserted right after the first row's middle version
+	deletes *tap   // holds the binlog at the delete of version v
+	inserts *tap   // holds the binlog at the insert of version x
+	after   late   // a second row, inserted right after version x of the first row
 	filler  string // a table with a large row, which separates the last delete from the inserts in the binlog
 }
 
-// comeAndGo creates a history of one row with the versions w < x < v. Writers wait until it returns. Taps on the link
-// to the source hold the binlog at three points.
+// comeAndGo inserts the versions w < x < v of one row, and deletes all. The program must not show x: x is deleted
+// before the program reads its insert. The link (proxy) to the source holds the binlog at three points meanwhile, and
+// other writers wait.
 //
 //	in the source    the program
 //	put w, put v     shows v
@@ -74,7 +75,7 @@ func comeAndGo(ctx context.Context, w *world, f Fault) (heal, error) {
 	return nil, nil
 }
 
-// show is a step of comeAndGo. It writes the versions w and v, and waits until all views show v.
+// show inserts the versions w and v of the row, and waits until all views show v, the highest one.
 func (g *gone) show(ctx context.Context) error {
 	g.filler = g.w.load.parts[0] + ".filler"
 	if _, err := g.w.load.db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS "+g.filler+" (b LONGBLOB)"); err != nil {
@@ -88,8 +89,9 @@ func (g *gone) show(ctx context.Context) error {
 	return g.shows(ctx, g.n, fmt.Sprint(g.last))
 }
 
-// hold is a step of comeAndGo. It writes the rest of the history before the program reads any of it. In the binlog, a
-// large row separates the insert and the last delete, so the link receives them in different chunks.
+// hold makes the link (proxy) to the source hold the binlog. Then it deletes version v, inserts x, and deletes all
+// versions. In the binlog, a large row separates the insert and the last delete, so the link receives them in different
+// chunks.
 func (g *gone) hold(ctx context.Context) error {
 	source := g.w.links["source"]
 	g.deletes = source.put(&tap{text: g.body(g.last), free: make(chan struct{})})
@@ -115,22 +117,22 @@ func (g *gone) hold(ctx context.Context) error {
 	return err
 }
 
-// lookAgain is a step of comeAndGo. It lets the program read the delete of version v, and waits until the views don't
-// show the row.
+// lookAgain lets the program read the delete of version v. The program then re-reads the row, whose versions are all
+// deleted by now. lookAgain waits until no view shows the row.
 func (g *gone) lookAgain(ctx context.Context) error {
 	g.w.links["source"].release(g.deletes)
 	return g.shows(ctx, g.n, "")
 }
 
-// readInsert is a step of comeAndGo. It lets the program read the held insert of the deleted version x, and records an
+// readInsert lets the program read the held insert of version x, which is already deleted in the source. It records an
 // error for each view that then shows x.
 func (g *gone) readInsert(ctx context.Context) error {
 	g.w.links["source"].release(g.inserts)
 	if err := g.shows(ctx, g.after.n, fmt.Sprint(g.last)); err != nil {
 		return err
 	}
-	// The program may apply the insert a little after the row of g.after, although the insert comes first in the
-	// binlog.
+	// The program may apply the insert of version x a little after the second row (g.after), although the binlog has that
+	// row later.
 	if err := pause.For(ctx, 100*time.Millisecond); err != nil {
 		return err
 	}

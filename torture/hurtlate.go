@@ -53,7 +53,7 @@ type late struct {
 
 	reads  int64 // how many connections of the main program read the binlog
 	others int64 // how many other sinks of the main program contain the row
-	sawW   *tap  // counts how often the main program received version w
+	sawW   *tap  // counts how often the main program received version w, the row's lowest version in putLate
 }
 
 // putLate creates a history of one row with the versions w < x < v, in which the three programs' links hold requests,
@@ -147,7 +147,7 @@ func (l *late) start(ctx context.Context, p launch.Program) (*launch.Process, er
 	return running, err
 }
 
-// startBeside is a step of putLate. It starts the second program, and waits until that program follows the source.
+// startBeside starts the second program, and waits until that program follows the source.
 func (l *late) startBeside(ctx context.Context) error {
 	p, err := l.program("beside", l.links[0].address(), l.links[1].address())
 	if err != nil {
@@ -158,8 +158,8 @@ func (l *late) startBeside(ctx context.Context) error {
 		return err
 	}
 	named := l.links[1].put(&tap{toServer: true, text: l.key})
-	// The second program skips changes that the sink says are already written. So write rows until it sends one to
-	// Redis.
+	// The second program skips changes that the sink says are already written. So write versions of the row until this
+	// program sends one of them to Redis.
 	for version := l.last - late0; version < l.last-2; version++ {
 		if err := l.put(ctx, version); err != nil {
 			return err
@@ -176,7 +176,8 @@ func (l *late) startBeside(ctx context.Context) error {
 	return fmt.Errorf("the second program does not follow the source: %s", launch.LastLines(beside.Log(), 3))
 }
 
-// holdW is a step of putLate. It writes version w, and makes the links hold both programs' writes of w to Redis.
+// holdW inserts version w of the row. The links (proxies) to Redis hold the write of w that the main program sends, and
+// the one that the second program sends.
 func (l *late) holdW(ctx context.Context) error {
 	its := l.links[1].put(&tap{toServer: true, text: l.key, free: make(chan struct{})})
 	own := l.w.links["cache"].put(&tap{toServer: true, text: l.key, free: make(chan struct{})})
@@ -187,8 +188,8 @@ func (l *late) holdW(ctx context.Context) error {
 	return errors.Join(its.passes(ctx, 1), own.passes(ctx, 1), l.sawW.passes(ctx, l.reads))
 }
 
-// readV is a step of putLate. It writes version v, and waits until both programs have received it. From then on, the
-// second program's binlog is held at the next event of v.
+// readV inserts version v of the row, and waits until the main program and the second program have received it. Then it
+// makes the link (proxy) hold the second program's binlog at the delete of v.
 func (l *late) readV(ctx context.Context) error {
 	v := l.body(l.last)
 	its, own := l.links[0].put(&tap{text: v}), l.w.links["source"].put(&tap{text: v})
@@ -200,8 +201,8 @@ func (l *late) readV(ctx context.Context) error {
 	return err
 }
 
-// deleteV is a step of putLate. It deletes version v, and waits until the main program has read the delete. For its
-// sinks other than Redis, that program re-reads the row at once and finds version w.
+// deleteV deletes version v of the row, and waits until the main program has read the delete. For its sinks other than
+// Redis, the main program re-reads the row at once and finds the lower version w.
 func (l *late) deleteV(ctx context.Context) error {
 	own := l.w.links["source"].put(&tap{text: l.body(l.last)})
 	if err := l.remove(ctx); err != nil {
@@ -213,15 +214,15 @@ func (l *late) deleteV(ctx context.Context) error {
 	return pause.For(ctx, 30*time.Millisecond) // gives the program time to handle the delete that the link passed
 }
 
-// look is a step of putLate. It releases the main program's writes to Redis, so that the program re-reads the row, and
-// then holds the source's answer to this re-read.
+// look releases the main program's writes to Redis, so that this program re-reads the row. Then the link (proxy) holds
+// the source's answer to this re-read.
 func (l *late) look(ctx context.Context) error {
 	found := l.w.links["source"].put(&tap{text: l.body(l.last - 2), free: make(chan struct{})})
 	l.w.links["cache"].letGo()
 	return found.passes(ctx, 1)
 }
 
-// fill is a step of putLate. It writes version x, and runs a third program until its fill has written x to the view.
+// fill inserts version x of the row, and runs a third program. That program fills the view, and so writes x to Redis.
 func (l *late) fill(ctx context.Context) error {
 	if err := l.put(ctx, l.last-1); err != nil {
 		return err
@@ -247,14 +248,14 @@ func (l *late) fill(ctx context.Context) error {
 	return until(ctx, "the fresh program ends", p.Ended)
 }
 
-// yield is a step of putLate. It releases the answer to the main program's re-read, so that the program writes version
-// w.
+// yield releases the source's answer to the main program's re-read of the row. The program then writes version w, which
+// the answer contains, to Redis. yield waits until that write has passed.
 func (l *late) yield(ctx context.Context) error {
 	return written(ctx, l.w.links["cache"], l.key, l.w.links["source"])
 }
 
-// arrive is a step of putLate. It releases the second program's write of version v to Redis, and waits until the link
-// has passed it. The binlog of that program stays held.
+// arrive releases the second program's write of version v to Redis, and waits until the link (proxy) has passed the
+// write. The binlog that this program reads stays held.
 func (l *late) arrive(ctx context.Context) error {
 	return written(ctx, l.links[1], l.key, l.links[1])
 }

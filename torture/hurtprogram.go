@@ -88,7 +88,7 @@ func (w *world) beside(ctx context.Context, args ...string) error {
 	if w.running == nil {
 		return nil
 	}
-	if err := w.answers(ctx); err != nil { // another fault prevents the program's start
+	if err := w.awaitAnswer(ctx); err != nil { // another fault prevents the program's start
 		w.say("%s: %v", args[0], err)
 		return nil
 	}
@@ -99,21 +99,21 @@ func (w *world) beside(ctx context.Context, args ...string) error {
 	return err
 }
 
-// answers waits until the program answers HTTP requests, or returns the reason why it does not.
-func (w *world) answers(ctx context.Context) error {
+// awaitAnswer waits until the program answers HTTP requests, or returns the reason why it does not.
+func (w *world) awaitAnswer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return w.running.Ready(ctx, w.at.listen)
 }
 
-// reload writes the configuration again and makes the program read it. It omits the view whose name is in the parameter
-// without; "": none. It first waits until the program answers: SIGHUP would end a process that has just started and
-// does not handle the signal yet.
+// reload writes the configuration again and makes the program read it. The view named in the parameter `without` is
+// left out; "" leaves none out. reload first waits until the program answers: SIGHUP would end a process that has just
+// started and does not handle the signal yet.
 func (w *world) reload(ctx context.Context, without string) error {
 	if err := w.configure(without); err != nil || w.running == nil {
 		return err
 	}
-	if err := w.answers(ctx); err != nil {
+	if err := w.awaitAnswer(ctx); err != nil {
 		w.say("reload: %v", err) // another fault prevents the answer, but the program handles SIGHUP by now
 	}
 	return w.running.Signal(syscall.SIGHUP)

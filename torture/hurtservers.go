@@ -33,7 +33,7 @@ func serverFaults() map[string]fault {
 			}}
 		all[name+" set back"] = fault{about: "the server gets an older copy of its data", fits: fits,
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
-				if name == "source" && w.replica != nil { // the replica would keep transactions that the source loses
+				if name == "source" && w.replica != nil { // w.replica would keep changes that an older source lacks
 					return nil, errSkipped
 				}
 				return setBack(ctx, w, of(w))

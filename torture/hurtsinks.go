@@ -60,11 +60,11 @@ const swapAnswer = "swap cut"
 // lets the renames pass with which the program first tests whether it can rename a table.
 func cutSwap(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.views("main")
-	t := &trap{answer: f.Arg%2 == 0, sprung: make(chan struct{}), of: func(request []byte) bool {
+	t := &trap{answer: f.Arg%2 == 0, sprung: make(chan struct{}), matches: func(request []byte) bool {
 		return bytes.Contains(request, []byte("RENAME TABLE")) && !bytes.Contains(request, []byte("__replaced` TO "))
 	}}
-	w.links["main"].set(t)
-	defer w.links["main"].set(nil)
+	w.links["main"].setTrap(t)
+	defer w.links["main"].setTrap(nil)
 	if err := w.beside(ctx, "rebuild", views[int(f.Arg/2)%len(views)].Name); err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (w *world) stateAway() (heal, error) {
 	return func(ctx context.Context) error {
 		err := os.Rename(away, w.stateDir())
 		if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.ENOTDIR) {
-			return os.RemoveAll(away) // a program has created a new directory, which stays
+			return os.RemoveAll(away) // the replicator has made a new state directory, which replaces `away`
 		}
 		return err
 	}, nil

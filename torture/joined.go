@@ -25,7 +25,7 @@ func (p *Plan) joinTables() {
 	}
 }
 
-// joins reports whether any table's rows are joined with the groups.
+// joins reports whether the views of any table join the groups table.
 func (p Plan) joins() bool {
 	return slices.ContainsFunc(p.Tables, func(t Table) bool { return t.Joined })
 }

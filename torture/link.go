@@ -27,11 +27,11 @@ type link struct {
 	ended bool
 }
 
-// trap drops the first request that of accepts, or the answer to it, and closes the connection.
+// trap drops one request or its answer, and closes the connection: the first request for which `matches` returns true.
 type trap struct {
-	of     func(request []byte) bool
-	answer bool          // true: the server gets the request, but the answer is lost; false: the request is lost
-	sprung chan struct{} // closed when the request or the answer has been dropped
+	matches func(request []byte) bool
+	answer  bool          // true: the server gets the request, but the answer is lost; false: the request is lost
+	sprung  chan struct{} // closed when the request or the answer has been dropped
 }
 
 // tap counts how often a text passes in one direction. It may also hold each chunk of data with the text, and
@@ -66,8 +66,8 @@ func (k *link) hurt(how string) {
 	k.how = how
 }
 
-// set sets the link's trap. nil removes the trap.
-func (k *link) set(t *trap) {
+// setTrap replaces the link's trap, which drops one request or answer. nil: no trap.
+func (k *link) setTrap(t *trap) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.trap = t
@@ -89,7 +89,7 @@ func (k *link) release(t *tap) {
 	close(t.free)
 }
 
-// untap removes all taps, and releases everything they hold.
+// untap removes all taps, which count or hold data that contain a text. It releases everything that they hold.
 func (k *link) untap() {
 	k.letGo()
 	k.mu.Lock()
@@ -138,7 +138,7 @@ func (k *link) caught(request []byte) *trap {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := k.trap
-	if t == nil || !t.of(request) {
+	if t == nil || !t.matches(request) {
 		return nil
 	}
 	k.trap = nil
@@ -217,7 +217,7 @@ func (k *link) serve(client net.Conn) {
 	k.open[client], k.open[server] = true, true
 	k.mu.Unlock()
 	var both sync.WaitGroup
-	var lost atomic.Pointer[trap] // the trap that drops the answer, once it has caught a request
+	var lost atomic.Pointer[trap] // the trap that accepted a request and drops its answer; nil: none
 	asked := func(request []byte) bool {
 		k.tapped(true, request, dead)
 		t := k.caught(request)
@@ -281,7 +281,7 @@ func (k *link) forward(to, from net.Conn, dead <-chan struct{}, passes func([]by
 			}
 		}
 		if how == "busy" && n > 0 {
-			_, _ = io.WriteString(from, tooMany) // if from is the server, the client gets no answer at all
+			_, _ = io.WriteString(from, tooMany) // if `from` is the server, this only disconnects the client
 			from.Close()
 			to.Close()
 			return

@@ -9,7 +9,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// Plan is everything that defines a run. It depends only on its seed, except for parts that shrinking removes.
+// Plan is everything that defines a run. It depends only on its seed, except for parts that the flag -shrink removes.
 type Plan struct {
 	Seed   uint64
 	Source servers.Kind
@@ -50,7 +50,7 @@ func (f Fault) String() string {
 // Shapes of source tables.
 const (
 	rows  = "rows"  // plain rows, updated in place: the last change in the binlog is the newest
-	cells = "cells" // like log, but the column col (the column role) divides each key's rows
+	cells = "cells" // rows as in `log`, but the column `col` (with the column role) divides the rows of each key
 	log   = "log"   // rows are versions of a key and have a body
 	grps  = "grps"  // the groups table, whose rows are joined with plain rows
 )
@@ -65,7 +65,7 @@ type Table struct {
 
 	Joined  bool   `json:",omitempty"` // the table's views also show joined rows
 	Pattern bool   `json:",omitempty"` // the source has two tables instead of this one, and a pattern matches both
-	Refers  string `json:",omitempty"` // the table that this table's column up refers to
+	Refers  string `json:",omitempty"` // the table to which the foreign key `up` of this table refers
 }
 
 // Kept is how many keys of each table always exist. The column n of these keys only grows, and the reader watches it.
@@ -80,8 +80,8 @@ type View struct {
 	Merged bool   // the view also shows fields of the rows with col = 'more'
 	Where  bool   // the view shows only rows with amount > 50
 	Field  string // the field of an index, or the group of a counter or ranking
-	Moves  bool   // for the kind row: a field outside the key selects the shard, so rows move
-	Copy   bool   `json:",omitempty"` // for the kind row: the target table already exists, with AUTO_INCREMENT keys
+	Moves  bool   // a view of kind `row`: a field outside the key selects the shard, so rows change shards
+	Copy   bool   `json:",omitempty"` // a view of kind `row`: its table already exists, with AUTO_INCREMENT keys
 	Expire string `json:",omitempty"` // how long keys in Redis live; longer than any run
 }
 

@@ -94,7 +94,8 @@ func has(fault string) func(Plan) bool {
 	return func(p Plan) bool { return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Name == fault }) }
 }
 
-// rebuildsPair reports whether the plan rebuilds a view of a pair that the reader compares in each snapshot.
+// rebuildsPair reports whether the plan rebuilds a view of a pair: a row view and an index of the same rows, which the
+// reader compares in each snapshot.
 func rebuildsPair(p Plan) bool {
 	return slices.ContainsFunc(p.Faults, func(f Fault) bool {
 		v := p.Views[int(f.Arg)%len(p.Views)]

@@ -175,7 +175,8 @@ func (w *world) names() []string {
 	return names
 }
 
-// processes returns the programs that must run at the end.
+// processes returns the main program and, with Kafka, the consumer group members. All of them must run at the run's
+// end.
 func (w *world) processes() []*process {
 	all := []*process{&w.process}
 	if w.stream != nil {

@@ -77,7 +77,7 @@ func (k keyType) show(values [][]byte) string {
 
 func (k keyType) template() string { return "{" + strings.Join(k.columns(), "}:{") + "}" }
 
-// of returns the nth key, in the format of the method show.
+// of returns the nth key of a table as text, as views show it.
 func (k keyType) of(n int) string {
 	var texts [][]byte
 	for _, v := range k.values(n) {
@@ -207,7 +207,7 @@ func (p Plan) toml(a addresses, without string) string {
 	if p.Topic != nil {
 		return own + p.publishes(a)
 	}
-	return own + p.keeps(a, without)
+	return own + p.sinksAndViews(a, without)
 }
 
 func (p Plan) reads(a addresses) string {
@@ -249,9 +249,9 @@ func (p Plan) tables() string {
 	return b.String()
 }
 
-// keeps returns the configuration's sections for the sinks and the views. It omits the view whose name is in the
-// parameter without.
-func (p Plan) keeps(a addresses, without string) string {
+// sinksAndViews returns the configuration's sections for the sinks and the views. It leaves out the view named in the
+// parameter `without`.
+func (p Plan) sinksAndViews(a addresses, without string) string {
 	b := &strings.Builder{}
 	for _, s := range p.sinks() {
 		switch s {
@@ -291,7 +291,8 @@ func shardSuffix(shard int) string {
 	return fmt.Sprint("_", shard)
 }
 
-// shardOn returns the field that selects an entry's shard. For rows it is a key column, unless the rows move.
+// shardOn returns the field that selects the shard of an entry. For a view of kind `row` it is a key column, unless
+// v.Moves makes rows change shards.
 func (v View) shardOn(t Table) string {
 	if v.Moves {
 		return "grp"

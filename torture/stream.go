@@ -55,7 +55,7 @@ func (p Plan) preferred(r *rand.Rand, known []string) []string {
 	own := slices.DeleteFunc(slices.Clone(known), func(name string) bool {
 		return !strings.HasPrefix(name, "member") && !strings.HasPrefix(name, "broker")
 	})
-	if len(own) == 0 { // -faults excludes the faults of members and brokers
+	if len(own) == 0 { // the flag -faults names none of the faults that hit members or brokers
 		return known
 	}
 	return own
@@ -89,7 +89,7 @@ type stream struct {
 	admin   *kadm.Client
 	members []*process
 	jogchat *jogchat.Writer
-	others  []*process // additional members, which run for a while
+	others  []*process // additional group members, which a fault runs for a while
 }
 
 // newStream creates the topic and the members. It does not start the members.
@@ -157,12 +157,12 @@ func (p Plan) publishes(a addresses) string {
 }
 
 func (p Plan) member(a addresses) string {
-	// All members share one checkpoint table, which is not the publisher's.
+	// All consumer group members share one checkpoint table. The program that publishes to Kafka uses a different one.
 	process := strings.Replace(p.process(a), "[checkpoint]\nstore = \"mysql\"\n",
 		"[checkpoint]\nstore = \"mysql\"\ntable = \"members\"\n", 1)
 	return fmt.Sprintf("[source]\ntype = \"kafka\"\nbrokers = [\"%s\"]\ntopics = [%q]\ngroup = %[2]q\nsession = \"6s\"\n"+
 		"on_lost = \"rebuild\"\n\n", strings.Join(a.brokers, `", "`), a.topic) + process + p.tables() + jogchatTables() +
-		p.keeps(a, "") + jogchatViews()
+		p.sinksAndViews(a, "") + jogchatViews()
 }
 
 func jogchatTables() string {
@@ -241,7 +241,7 @@ func (w *world) setOffsetsBack(ctx context.Context) error {
 	return nil
 }
 
-// keepStates copies the members' states to a directory, from which putStates restores them.
+// keepStates copies the state directory of each consumer group member to a new directory. putStates restores them.
 func (w *world) keepStates() (kept string, err error) {
 	if kept, err = os.MkdirTemp(w.program.Dir, "kept"); err != nil {
 		return "", err

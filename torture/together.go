@@ -12,8 +12,9 @@ import (
 // an entry without its row, or a row without its entry.
 type pair struct{ row, index View }
 
-// apart lists faults after which the views of a pair differ for a while, so plans with these faults have no pairs.
-// After such a fault, the program rewrites views in place or compares them with the source, one view after the other.
+// apart lists faults after which a row view and an index of the same rows (a pair) differ for a while. Plans with these
+// faults have no pairs. After such a fault, the program rewrites views in place or compares them with the source, one
+// view after the other.
 var apart = []string{"alter", "column", "cut-over", "rebuild all", "verify"}
 
 // pairs returns the plan's pairs of views that always change together. Plans with Kafka have none, because each record

@@ -25,7 +25,7 @@ type workload struct {
 	forest bool         // the plan has tables with foreign keys (forest.go)
 	moving bool         // keys move between the databases, and transactions run one after another
 	wrote  atomic.Int64 // how many transactions were committed or rolled back
-	n      atomic.Int64 // the last value written to a column n; it grows with every write, and the reader watches it
+	n      atomic.Int64 // the last number written to any column named n; it only grows, and the reader watches it
 	hold   sync.RWMutex // each transaction holds it for reading; faults that need unchanging tables lock it
 	pace   time.Duration
 	skew   atomic.Int64 // how many seconds the source's clock is ahead

@@ -132,7 +132,7 @@ type world struct {
 	servers   *farm
 	source    *servers.Server
 	at        addresses
-	links     map[string]*link // by name: the program's links, and the harness's own, which no fault disturbs
+	links     map[string]*link // proxies by name; faults disturb the program's, not the harness's own
 	sourceDBs []*sql.DB        // one for each shard of the source, as root, not through the program's link
 	sinkDBs   []*sql.DB        // one for each shard of the MySQL sink
 	redis     *goredis.Client

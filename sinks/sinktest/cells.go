@@ -18,7 +18,8 @@ func (f *fixture) spread(n int) {
 	}
 }
 
-// entity returns the index of a key's entity among the entities that spread made; -1 if spread did not make it.
+// entity returns the number of the entity to which a key belongs. It returns -1 if `spread` made no entity with that
+// key.
 func (f *fixture) entity(key replicator.Key) int {
 	i := slices.IndexFunc(f.cells, func(c replicator.Cell) bool { return c.Key == key })
 	if i < 0 {
@@ -71,7 +72,7 @@ func (b body) texts() (texts []string) {
 	return texts
 }
 
-// puts returns put ops for all cells of the entities that have a body.
+// puts returns a put op for each cell of the entities in `bodies`.
 func (f *fixture) puts(version, order int64, bodies map[int]body) []replicator.Op {
 	var ops []replicator.Op
 	for _, entity := range slices.Sorted(maps.Keys(bodies)) {
@@ -82,7 +83,8 @@ func (f *fixture) puts(version, order int64, bodies map[int]body) []replicator.O
 	return ops
 }
 
-// looks returns re-read ops for all cells of the entities. For an entity without a body, they say that it has no row.
+// looks returns the ops with which a re-read of the source sets each cell of the entities in `bodies`. For an entity
+// with a nil body, the ops say that the source has no row.
 func (f *fixture) looks(version, asOf int64, bodies map[int]body) []replicator.Op {
 	ops := f.puts(version, 0, bodies)
 	for i := range ops {
@@ -150,8 +152,8 @@ func (f *fixture) held(view int) page[replicator.Cell] {
 	}
 }
 
-// listed returns the dead cells of a view. Pages are large, because a sink may search everything it knows for each
-// page.
+// listed returns the cells that have a dead letter in a view. Pages are large, because a sink may search everything it
+// knows for each page.
 func (f *fixture) listed(view int) []replicator.Cell {
 	f.t.Helper()
 	return f.cellsOf("Dead", 200, func(after string, limit int) ([]replicator.Cell, string, error) {

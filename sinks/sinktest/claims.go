@@ -28,7 +28,7 @@ type claimant struct {
 	name   string
 	target replicator.Target
 	log    []claimed
-	read   int // how many changes of log were applied
+	read   int // how many changes in `log` were applied to the target
 	rows   map[replicator.Cell]body
 	known  map[replicator.Cell]replicator.State // the states that a sink should know by now
 	bodies map[replicator.Cell]body             // the rows that a sink should know by now; a deleted cell has none
@@ -50,7 +50,7 @@ type letter struct {
 // testClaims gives two sources rows of the same cells. All views must always show the row of one and the same source
 // (nothing, if that row has no entry in a view). The other source must have a dead letter for its row.
 func testClaims(f *fixture) {
-	if _, ok := f.target.(replicator.Tidier); !ok { // a sink without Tidier keeps the cells of each source apart
+	if _, ok := f.target.(replicator.Tidier); !ok { // such a sink keeps the cells of each source apart
 		f.t.Skip("the target does not report other sources' cells")
 	}
 	f.spread(3)

@@ -53,7 +53,7 @@ func testDead(f *fixture) {
 	for i, end := range []replicator.Op{f.put(c, 6, 60, good), f.reset(c, replicator.NoVersion, 60, nil),
 		f.reset(c, 4, 60, good)} {
 		f.clear()
-		f.base++ // new cells of the same table and column
+		f.base++ // the loop below gives the cells new keys
 		for n := range f.cells {
 			f.cells[n].Key = keyOf(f.s.table(c.Table), f.base<<8+int64(i), int64(n))
 		}

@@ -51,7 +51,7 @@ func testForget(f *fixture) {
 		if f.target, err = sink.Open(f.t.Context(), f.source, views); err != nil {
 			f.t.Fatalf("Open: %v", err)
 		}
-		f.knows(what, views, anew)
+		f.checkOpened(what, views, anew)
 		f.fill(order, shown)
 		f.showsOf(what+", after a fill", shown)
 	}
@@ -68,7 +68,7 @@ func testForget(f *fixture) {
 			f.t.Fatalf("a view that was forgotten has the mark %+v", m)
 		}
 	}
-	delete(shown, 2) // the entity's delete is never applied
+	delete(shown, 2) // the source has lost entity 2, but the sink gets no delete: the fill must remove it
 	shown[1] = b[3]
 	fill("forgotten", 100, f.s.Views, all...)
 	defined := *f.s.Views[0]
@@ -91,9 +91,9 @@ func (f *fixture) fed(sink replicator.Sink) {
 	}
 }
 
-// knows checks that an open target has neither states nor progress for the views in `anew`, and still has the marks of
-// the other views.
-func (f *fixture) knows(what string, views []*replicator.View, anew []string) {
+// checkOpened checks that an open target has neither states nor progress for the views in `anew`, and still has the
+// marks of the other views.
+func (f *fixture) checkOpened(what string, views []*replicator.View, anew []string) {
 	f.t.Helper()
 	versions, err := f.target.Versions(f.t.Context(), f.cells)
 	if err != nil {

@@ -69,7 +69,7 @@ func testGone(f *fixture) {
 	}
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0) // the cell's delete is still remembered
 	f.markAt(100, false)
-	f.forgetGone(20) // no cell was deleted below order 20
+	f.forgetGone(20) // forgets nothing: the first delete has order 20, which is not below 20
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0)
 	// not exactly one, because each shard of a sink counts the cell
 	if found := f.forgetGone(1000); found.Forgotten < 1 || found.Remembered < 1 {
@@ -82,7 +82,7 @@ func testGone(f *fixture) {
 		f.unknownOnly(a, []int{0}, 1, 2)
 		f.unknownOnly(f.try(f.reset(gone, 9, 15, b)), []int{0})
 		f.staleOnly(f.try(f.reset(gone, replicator.NoVersion, 30, nil)), 0)
-		// a delete below the horizon, such as that at 30, leaves no state
+		// The delete at order 30 was below the horizon, so it left no state.
 		f.unknownOnly(f.try(f.put(gone, 9, 40, b)), []int{0})
 		f.shows("after changes below the horizon", shows)
 	}

@@ -24,12 +24,12 @@ type history struct {
 	env      *environment
 	rnd      *rand.Rand
 	source   *source
-	replicas []*replica
-	late     []*batch // not yet applied: batches of crashed replicas, and of scans
+	replicas []*replica // simulated pipelines, which follow the same log
+	late     []*batch   // batches that are not yet applied: from scans, and from replicas that crashed
 	scans    bool
 	exact    bool                         // a read of the source sees no change after the position that it claims
 	filling  bool                         // at first, views lack the rows from before `began`; then a scan puts them
-	began    int64                        // the log position at which the replicas began to follow
+	began    int64                        // the log position from which `replicas` follow the log
 	inOrder  bool                         // check after each batch that no cell goes back to an older state
 	forgets  bool                         // deleted cells are forgotten now and then
 	marked   int64                        // the highest position that a replica has marked as applied
@@ -122,7 +122,7 @@ func (h *history) run(ctx context.Context, changes int) error {
 	return h.drain(ctx)
 }
 
-// drain applies everything: the batches of crashed replicas and of scans, and, by each replica, the log to its end.
+// drain applies everything that is left: all batches in h.late, and the rest of the log, which each replica applies.
 func (h *history) drain(ctx context.Context) error {
 	for {
 		if len(h.late) > 0 && h.rnd.IntN(3) == 0 {
@@ -159,7 +159,7 @@ func (h *history) mark(ctx context.Context) error {
 	return nil
 }
 
-// arrive applies a random one of the batches of crashed replicas and of scans that were not applied yet.
+// arrive applies one batch of h.late, chosen at random.
 func (h *history) arrive(ctx context.Context) error {
 	i := h.rnd.IntN(len(h.late))
 	b := h.late[i]
@@ -244,7 +244,7 @@ func (h *history) scan() {
 				other = r
 			}
 		}
-		for _, r := range []row{other, *newest} { // the two batches may arrive in either order
+		for _, r := range []row{other, *newest} { // the two batches of a cell may be applied in either order
 			at := &batch{}
 			version := r.version
 			if !c.versioned {
@@ -319,7 +319,8 @@ func (h *history) apply(ctx context.Context, target int, b *batch) error {
 	return nil
 }
 
-// look checks the views after a batch. left are the indexes of the ops that were not applied.
+// look checks the views after a batch. The ops whose indexes are in `left` were not applied, so they must change
+// nothing.
 func (h *history) look(b *batch, left []int) error {
 	before := h.shown
 	h.shown = map[string]map[string]string{}
@@ -373,7 +374,7 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 		// A scan's row says nothing about the cell's other rows. So the view may briefly show an older row, or one that the
 		// log has not delivered yet.
 		return nil
-	case read.claim != 0: // a full re-read shows the cell at the claimed position or later
+	case read.claim != 0: // a re-read of all rows of the cell: the view shows position read.claim or later
 		floor = max(floor, read.claim)
 		h.seen[k] = max(h.seen[k], read.seen)
 	case op.Order != 0 && op.Order <= h.seen[k]:
@@ -387,7 +388,7 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 	past := append([]moment{{}}, c.past...)
 	for i, m := range past {
 		if i+1 < len(past) && past[i+1].order <= floor {
-			continue // at the floor, the cell was already in a later state, so the view must not show this one
+			continue // at the position `floor` the cell had left the state m, so the view must not show m
 		}
 		var b body
 		if m.newest != nil {
@@ -396,7 +397,7 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 		if !maps.Equal(shown, contents(v, []contribution{{op.Cell, h.env.subject.entries(v, op.Cell, b)}})) {
 			continue
 		}
-		if read.claim == 0 { // a re-read has already raised the floor, to the position that it claims
+		if read.claim == 0 { // for a re-read (claim > 0), `floor` was raised to the claim above
 			floor = max(floor, m.order)
 		}
 		h.floors[k] = floor

@@ -71,7 +71,7 @@ func testOvertaken(f *fixture) {
 	other := open(f.t, f.s, f.source, f.s.Views)
 	mark(other, at(1, 30, 0), false)
 	mark(f.target, at(0, 80, 0), true)
-	mark(f.target, at(0, 70, 0), true) // must fail, too, although f.target itself marked this position before
+	mark(f.target, at(0, 70, 0), true) // must fail, although f.target itself marked position 70 before
 	mark(other, at(1, 40, 2), false)
 	mark(f.target, at(2, 10, 0), true) // must fail despite the later position: f.target missed the other's fill
 }

@@ -21,17 +21,17 @@ var (
 	_ replicator.Forgetter = (*memoryTarget)(nil)
 )
 
-// Shadow implements replicator.Shadower.
+// Shadow returns the definition of a view's shadow: a copy that a rebuild fills before it replaces the view.
 func (r *Reference) Shadow(v *replicator.View) *replicator.View {
 	shadow := *v
 	shadow.Name, shadow.Shadows = v.Name+replicator.ShadowSuffix, v.Name
 	return &shadow
 }
 
-// Foreign implements replicator.Shadower.
+// Foreign returns "": nothing in memory prevents a view from being rebuilt in a shadow (copy).
 func (r *Reference) Foreign(context.Context, *replicator.View) (string, error) { return "", nil }
 
-// Swap implements replicator.Shadower.
+// Swap puts the shadows (rebuilt copies) of the views in their place. If a view has no shadow, Swap changes nothing.
 func (r *Reference) Swap(_ context.Context, source string, views []*replicator.View) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +68,7 @@ func (r *Reference) Swap(_ context.Context, source string, views []*replicator.V
 	return nil
 }
 
-// Discard implements replicator.Shadower.
+// Discard deletes the shadows (rebuilt copies) of the views.
 func (r *Reference) Discard(_ context.Context, views []*replicator.View) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +78,7 @@ func (r *Reference) Discard(_ context.Context, views []*replicator.View) error {
 	return nil
 }
 
-// Unclaimed implements replicator.Tidier.
+// Unclaimed lists the cells that a view shows although the sink has no state for them.
 func (t *memoryTarget) Unclaimed(
 	_ context.Context, view int, after string, limit int,
 ) ([]replicator.Cell, string, error) {
@@ -106,7 +106,7 @@ func (t *memoryTarget) Strays(
 	return strays, next, err
 }
 
-// Tidy implements replicator.Tidier.
+// Tidy removes the entries of those strays whose cells the sink still has no state for.
 func (t *memoryTarget) Tidy(_ context.Context, view int, strays []replicator.Stray) (removed int, err error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
@@ -121,7 +121,8 @@ func (t *memoryTarget) Tidy(_ context.Context, view int, strays []replicator.Str
 	return removed, nil
 }
 
-// RaiseHorizon implements replicator.Forgetter.
+// RaiseHorizon raises the log position below which deletes may be forgotten. It is never above a view's mark, and does
+// not rise during a view's fill.
 func (t *memoryTarget) RaiseHorizon(_ context.Context, horizon int64) error {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
@@ -134,7 +135,7 @@ func (t *memoryTarget) RaiseHorizon(_ context.Context, horizon int64) error {
 	return nil
 }
 
-// ForgetGone implements replicator.Forgetter, in one page.
+// ForgetGone forgets the deleted cells whose deletes are all below the horizons. It examines all cells in one call.
 func (t *memoryTarget) ForgetGone(
 	context.Context, string, int,
 ) (found replicator.GoneCells, next string, err error) {
@@ -166,7 +167,7 @@ func (r *Reference) Remembered() int {
 	return len(cells)
 }
 
-// Plant implements Subject.Plant.
+// Plant adds entries to what a view shows for a cell, but no state, as a write by hand does.
 func (r *Reference) Plant(v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,7 +175,7 @@ func (r *Reference) Plant(v *replicator.View, c replicator.Cell, entries []repli
 	r.held[p] = append(slices.Clone(r.held[p]), entries...)
 }
 
-// Remove implements Subject.Remove.
+// Remove removes entries from what a view shows for a cell, but no state, as a delete by hand does.
 func (r *Reference) Remove(v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,7 +208,7 @@ func (r *Reference) drop(view string) {
 	maps.DeleteFunc(r.held, func(p place, _ []replicator.Entry) bool { return p.view == view })
 }
 
-// Read implements Subject.Read.
+// Read returns a view's content in the form that Subject.Read describes.
 func (r *Reference) Read(v *replicator.View) map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -220,7 +221,7 @@ func (r *Reference) Read(v *replicator.View) map[string]string {
 	return contents(v, from)
 }
 
-// SetMark implements Subject.SetMark.
+// SetMark changes a view's mark, or removes it if `at` is nil.
 func (r *Reference) SetMark(source, view string, at *replicator.Standing) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -248,7 +249,7 @@ func (r *Reference) Snapshot() (restore func()) {
 	}
 }
 
-// Sources implements replicator.Sourced.
+// Sources returns the sources that have marks in the sink.
 func (r *Reference) Sources(context.Context) (sources []string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -268,7 +269,7 @@ func (r *Reference) Empty() {
 	clear(r.horizons)
 }
 
-// Refused is a value that the reference rejects.
+// Refused is a value that a Reference rejects, as a database rejects a value of the wrong type.
 type Refused struct{}
 
 func refused(v replicator.Value) error {

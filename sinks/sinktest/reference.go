@@ -41,7 +41,7 @@ func NewReference() *Reference {
 	}
 }
 
-// Open implements replicator.Sink.
+// Open returns a target for views. A view whose definition has changed loses its states and entries.
 func (r *Reference) Open(_ context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +63,7 @@ func (r *Reference) Open(_ context.Context, source string, views []*replicator.V
 	return &memoryTarget{sink: r, source: source, views: views, marks: judge.NewMarks(views, marked, "")}, nil
 }
 
-// Marks implements replicator.Sink.
+// Marks returns the marks of all views that a source feeds.
 func (r *Reference) Marks(_ context.Context, source string) ([]replicator.Mark, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,7 +178,7 @@ func (t *memoryTarget) fellows(p place) (fellows []judge.Fellow, places []place)
 	return fellows, places
 }
 
-// Versions implements replicator.Target.
+// Versions returns the lowest and the highest version that the target's views have of each cell.
 func (t *memoryTarget) Versions(_ context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
@@ -194,7 +194,7 @@ func (t *memoryTarget) Versions(_ context.Context, cells []replicator.Cell) ([]r
 	return versions.Spans(), nil
 }
 
-// Mark implements replicator.Target.
+// Mark raises the marks of the target's views in the sink. If it fails, it changes none.
 func (t *memoryTarget) Mark(_ context.Context, at replicator.Standing) error {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
@@ -218,10 +218,10 @@ func (t *memoryTarget) Mark(_ context.Context, at replicator.Standing) error {
 	})
 }
 
-// Foreign implements replicator.Shared.
+// Foreign returns the views whose marks another replicator had changed at the last Mark.
 func (t *memoryTarget) Foreign() []string { return t.marks.Foreign() }
 
-// Compare implements replicator.Target.
+// Compare returns where the entries of a view differ from those that ops would write.
 func (t *memoryTarget) Compare(_ context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
@@ -249,7 +249,7 @@ func (t *memoryTarget) Compare(_ context.Context, ops []replicator.Op) ([]replic
 	return differences, nil
 }
 
-// Outdated implements replicator.Target.
+// Outdated lists the cells of the target's views on which the last op was before the log position `before`.
 func (t *memoryTarget) Outdated(
 	_ context.Context, before int64, after string, limit int,
 ) ([]replicator.Cell, string, error) {
@@ -259,12 +259,12 @@ func (t *memoryTarget) Outdated(
 	})
 }
 
-// Dead implements replicator.Target.
+// Dead lists the cells that have a dead letter in a view.
 func (t *memoryTarget) Dead(_ context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.page(after, limit, func(p place, k judge.Known) bool { return k.Dead && p.view == t.views[view].Name })
 }
 
-// Held implements replicator.Target.
+// Held lists the cells that have entries in a view.
 func (t *memoryTarget) Held(_ context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.page(after, limit, func(p place, k judge.Known) bool { return k.Shown && p.view == t.views[view].Name })
 }

@@ -7,7 +7,7 @@ import (
 	"replicator"
 )
 
-// Refuses fails the test unless an error names exactly these views, with an error for each, and no other view.
+// Refuses fails the test unless `err` names exactly the views in `names`, with an error for each.
 func Refuses(t testing.TB, err error, views []*replicator.View, names ...string) {
 	t.Helper()
 	var got []string

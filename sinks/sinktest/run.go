@@ -16,7 +16,7 @@ var (
 	oneSeed   = flag.Uint64("sinktest.seed", 0, "try only the history of this seed")
 )
 
-// Run runs the suite.
+// Run tests that a sink keeps the contract of package replicator: first with single calls, then with random histories.
 func Run(t *testing.T, s Subject) {
 	t.Helper()
 	t.Run("contract", func(t *testing.T) { contract(t, &s) })
@@ -70,7 +70,7 @@ func soak(t testing.TB) time.Duration {
 // writers is how many targets the histories open, each as another process would.
 const writers = 2
 
-// firstOrder is the log position at which the histories begin. The contract's steps use lower positions.
+// firstOrder is the lowest log position of the random histories. The tests of single calls use lower positions.
 const firstOrder = 1 << 32
 
 func newEnvironment(t testing.TB, s *Subject) *environment {

@@ -97,7 +97,7 @@ func testShadow(f *fixture) {
 	b.marks(f.target, 60, 1)
 
 	given := b.open(b.shadows[:1]) // this rebuild is abandoned
-	b.applies(given, only(1, f.puts(9, 90, map[int]body{same: bodies[5], added: bodies[added]})))
+	b.applies(given, ofFirstViews(1, f.puts(9, 90, map[int]body{same: bodies[5], added: bodies[added]})))
 	b.marks(given, 95, 2)
 	live[changed] = bodies[6]
 	b.goesOn(f.puts(6, 65, map[int]body{changed: bodies[6]}))
@@ -152,7 +152,7 @@ func testShadow(f *fixture) {
 	f.apply(f.looks(9, 100, rebuilt)...)
 	f.showsOf("after the swap and a re-read", rebuilt)
 	f.differ("after the swap and a re-read", f.looks(9, 110, rebuilt), nil)
-	b.without(rebuilt)
+	b.swapNothing(rebuilt)
 }
 
 // testShadowBeside opens views together with their shadows (rebuilt copies). Ops applied to both must show in each, and
@@ -191,8 +191,8 @@ func testShadowBeside(f *fixture) {
 	b.stands(70, 1)
 }
 
-// only returns ops with the values of the first n views.
-func only(n int, ops []replicator.Op) (left []replicator.Op) {
+// ofFirstViews removes all values from the ops except those of the first n views. It drops ops without values.
+func ofFirstViews(n int, ops []replicator.Op) (left []replicator.Op) {
 	for _, op := range ops {
 		op.Values = slices.DeleteFunc(op.Values, func(v replicator.Value) bool { return v.View >= n })
 		if len(op.Values) > 0 {
@@ -257,8 +257,9 @@ func (b *shadowing) older(target replicator.Target, ops []replicator.Op) bool {
 	return errs["Apply"] == nil
 }
 
-// without tries to swap in shadows that don't exist. The error must refuse each view separately. Nothing may change.
-func (b *shadowing) without(shown map[int]body) {
+// swapNothing tries to swap in shadows that don't exist. The error must refuse each view separately, and nothing may
+// change.
+func (b *shadowing) swapNothing(shown map[int]body) {
 	b.t.Helper()
 	err := b.builds.Swap(b.t.Context(), b.source, b.views)
 	if Refuses(b.t, err, b.views, names(b.views)...); !replicator.IsFatal(err) {
@@ -287,7 +288,7 @@ func testCutSwap(f *fixture) {
 	f.apply(f.puts(5, 50, before)...)
 	b.marks(f.target, 60, 4)
 	shadow := b.open(b.shadows)
-	b.applies(shadow, only(len(b.views), f.puts(7, 70, map[int]body{0: bodies[2]})))
+	b.applies(shadow, ofFirstViews(len(b.views), f.puts(7, 70, map[int]body{0: bodies[2]})))
 	b.marks(shadow, 90, 5)
 	cuts := 0
 	for looks := int64(0); ; looks += 1 + looks/3 {

@@ -21,7 +21,7 @@ func testSources(f *fixture) {
 // testLooksOfOtherSources re-reads a cell that another source put. The re-read finds no row in its own source, and must
 // remove nothing. The same holds for the late delete of an entity that has moved to another source.
 func testLooksOfOtherSources(f *fixture) {
-	if _, ok := f.target.(replicator.Tidier); !ok { // a sink without Tidier keeps the cells of each source apart
+	if _, ok := f.target.(replicator.Tidier); !ok { // such a sink keeps the cells of each source apart
 		f.t.Skip("the target does not report other sources' cells")
 	}
 	one, other := open(f.t, f.s, "one", f.s.Views), open(f.t, f.s, "other", f.s.Views)
@@ -76,7 +76,7 @@ type side struct {
 // that the first source has no row now. If neither source has the row that is shown, one of the two comparisons must
 // find that.
 func testMoved(f *fixture) {
-	if _, ok := f.target.(replicator.Tidier); !ok { // a sink without Tidier keeps the cells of each source apart
+	if _, ok := f.target.(replicator.Tidier); !ok { // such a sink keeps the cells of each source apart
 		f.t.Skip("the target does not report other sources' cells")
 	}
 	const moved, stayed, there = 0, 1, 2
@@ -104,9 +104,8 @@ func testMoved(f *fixture) {
 	f.verifies("after both sources changed, unnoticed", f.everywhere(map[int]replicator.DifferenceKind{
 		moved: replicator.Extra, stayed: replicator.Stale, there: replicator.Extra}), one, other)
 
-	// Both sources have put the entity `moved`, and neither has a row of it now. Views show the row of the source
-	// "other", until a verify of that source removes it. Then they show the row of the source "one", until a verify of
-	// that source removes it, too.
+	// Both sources have put the entity `moved`, and neither has a row of it now. Views show the row of the source "other"
+	// until a verify of "other" removes it. Then they show the row of the source "one" until a verify of "one" removes it.
 	f.target = one.target
 	f.try(f.puts(6, 70, map[int]body{moved: b[moved]})...)
 	for _, s := range []side{other, one} {
@@ -147,7 +146,8 @@ func (f *fixture) verified(s side) [][]replicator.Op {
 	return looks
 }
 
-// verifies makes one verify for each side, and fails the test unless they find exactly the expected differences.
+// verifies compares the views with the rows of each source in `sides`. It fails the test unless the comparisons find
+// exactly the expected differences.
 func (f *fixture) verifies(when string, want map[at]replicator.DifferenceKind, sides ...side) {
 	f.t.Helper()
 	found := map[at]replicator.DifferenceKind{}

@@ -24,13 +24,13 @@ type Subject struct {
 	// New returns a sink on the same stored data at each call, as another process would.
 	New func(t testing.TB) replicator.Sink
 
-	// Read returns a view's content, read without the sink's help. In an index, EntryID of each entry maps to "". In a
-	// row, hash, JSON or document, the key as text maps to RowText. In a counter or ranking, EntryID of the group, or of
-	// the key and member, maps to the amount.
+	// Read returns a view's content, without the sink's help. An index maps EntryID (fields and key as text) to "". A row,
+	// hash, JSON or document view maps each key to RowText (the fields as text). A counter or ranking maps EntryID of the
+	// group, or of the key and the member, to the amount.
 	Read func(t testing.TB, v *replicator.View) map[string]string
 
-	// Entry makes an entry with these fields, for kinds that need a Key or a Member. It returns false if there is no
-	// entry. nil: an entry has only Fields.
+	// Entry makes the entry of a cell in a view from the fields, for kinds of views whose entries need a Key or a Member.
+	// It returns false if the view has no entry for the cell. If Entry is nil, entries have only Fields.
 	Entry func(v *replicator.View, c replicator.Cell, fields []any) (replicator.Entry, bool)
 
 	// Property generates a property's value. nil: short texts, and small integers for a view's Sum.
@@ -54,8 +54,8 @@ type Subject struct {
 	// reader sees of a view, in Read's form. nil: readers see what Read returns.
 	Search func(t testing.TB, v *replicator.View) map[string]string
 
-	// Interrupted reports whether Apply failed in a way that may have left the batch applied in part, such as a lost
-	// connection. Histories then check only the contents at their end. nil: Apply never fails.
+	// Interrupted reports whether an error of Apply may have left the batch applied in part, as a lost connection does. If
+	// Interrupted is set, random histories only check the views at their end. nil: Apply never fails.
 	Interrupted func(err error) bool
 
 	// Remembers means that the targets forget nothing, although they are Forgetters.
@@ -102,8 +102,8 @@ func (s *Subject) table(name string) *replicator.Table {
 	return &s.Tables[i]
 }
 
-// feeds returns the views' feeds, each once. For a view that takes cells of any column, it returns a feed of one
-// column.
+// feeds returns what the views read, each once: a table and, if the table has a column role, one value of that column.
+// For a view that reads all values, the value is "any".
 func (s *Subject) feeds() []replicator.Feed {
 	var feeds []replicator.Feed
 	for _, v := range s.Views {
