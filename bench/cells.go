@@ -47,7 +47,7 @@ type cell struct {
 	ref     int64
 }
 
-// user has the data of one user, as far as views show them. A row's body contains them.
+// user has the data of one user, as far as views show them. A row's body contains these data.
 type user struct {
 	key      [16]byte
 	username string

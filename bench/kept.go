@@ -69,8 +69,8 @@ func (l *lab) distinct(ctx context.Context) error {
 		cells: l.cells, order: phased, phases: distinctPhases[:]})
 }
 
-// measureKept measures each sink of a stage, phase by phase: first with raw writes, then with the program. The stage
-// has its own source, because the program reads a binlog from its first byte.
+// measureKept measures writing to each sink of a stage: first without the program, then with it. The stage has its own
+// source, because the program reads a binlog from its first byte.
 func (l *lab) measureKept(ctx context.Context, stage keptStage) (err error) {
 	own, closing, err := l.beside(ctx)
 	if err != nil {

@@ -28,7 +28,7 @@ type claimant struct {
 	name   string
 	target replicator.Target
 	log    []claimed
-	read   int // how many changes in `log` were applied to the target
+	done   int // how many changes in `log` were applied to the target
 	rows   map[replicator.Cell]body
 	known  map[replicator.Cell]replicator.State // the states that a sink should know by now
 	bodies map[replicator.Cell]body             // the rows that a sink should know by now; a deleted cell has none
@@ -50,7 +50,7 @@ type letter struct {
 // testClaims gives two sources rows of the same cells. All views must always show the row of one and the same source
 // (nothing, if that row has no entry in a view). The other source must have a dead letter for its row.
 func testClaims(f *fixture) {
-	if _, ok := f.target.(replicator.Tidier); !ok { // such a sink keeps the cells of each source apart
+	if _, ok := f.target.(replicator.Tidier); !ok { // a sink without this interface keeps each source's cells apart
 		f.t.Skip("the target does not report other sources' cells")
 	}
 	f.spread(3)
@@ -94,7 +94,7 @@ func (c *claims) play() {
 			}
 			c.change(side, cell, b)
 		case n == 4:
-			side.read = max(0, side.read-c.rnd.IntN(5)) // a crash: the last changes are applied again
+			side.done = max(0, side.done-c.rnd.IntN(5)) // a crash: the last changes are applied again
 		default:
 			c.step(side)
 			if c.rnd.IntN(10) == 0 {
@@ -155,7 +155,7 @@ func (c *claims) drain() {
 	for {
 		var behind []*claimant
 		for _, name := range c.names {
-			if s := c.sides[name]; s.read < len(s.log) {
+			if s := c.sides[name]; s.done < len(s.log) {
 				behind = append(behind, s)
 			}
 		}
@@ -169,12 +169,12 @@ func (c *claims) drain() {
 // step applies some of a source's next changes in one batch. Of several changes of one cell, it applies only the last.
 func (c *claims) step(s *claimant) {
 	c.t.Helper()
-	n := min(1+c.rnd.IntN(4), len(s.log)-s.read)
+	n := min(1+c.rnd.IntN(4), len(s.log)-s.done)
 	var batch []claimed
-	for _, e := range s.log[s.read:][:n] {
+	for _, e := range s.log[s.done:][:n] {
 		batch = append(slices.DeleteFunc(batch, func(o claimed) bool { return o.cell == e.cell }), e)
 	}
-	if s.read += n; len(batch) == 0 {
+	if s.done += n; len(batch) == 0 {
 		return
 	}
 	ops := make([]replicator.Op, len(batch))

@@ -94,7 +94,7 @@ func (t *memoryTarget) Unclaimed(
 	return cells, next, nil
 }
 
-// Strays implements replicator.Tidier. This sink stores every entry under a cell. A stray (an entry whose cell the
+// Strays lists the orphans of a view. This sink stores every entry under a cell. A stray (an entry whose cell the
 // sink knows nothing of) is named after that cell.
 func (t *memoryTarget) Strays(
 	ctx context.Context, view int, after string, limit int,

@@ -41,7 +41,7 @@ func NewReference() *Reference {
 	}
 }
 
-// Open returns a target for views. A view whose definition has changed loses its states and entries.
+// Open returns a target for views. A view with a new definition loses the states and entries that `source` gave it.
 func (r *Reference) Open(_ context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *Reference) Marks(_ context.Context, source string) ([]replicator.Mark, 
 	return marks, nil
 }
 
-// Forget implements replicator.Sink. Entries stay, as in a table, until an op on their cell replaces them.
+// Forget removes a view's states and marks. Entries stay, as in a table, until an op on their cell replaces them.
 func (r *Reference) Forget(_ context.Context, view string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,7 +90,7 @@ func (r *Reference) Forget(_ context.Context, view string) error {
 	return nil
 }
 
-// Close implements replicator.Sink.
+// Close does nothing.
 func (r *Reference) Close() error { return nil }
 
 type memoryTarget struct {
@@ -114,7 +114,7 @@ func (t *memoryTarget) known(view int, c replicator.Cell) (place, judge.Known) {
 	return p, known
 }
 
-// Apply implements replicator.Target. The lock makes each op atomic.
+// Apply writes ops to the views. The lock makes each op atomic.
 func (t *memoryTarget) Apply(_ context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()

@@ -21,7 +21,7 @@ func testSources(f *fixture) {
 // testLooksOfOtherSources re-reads a cell that another source put. The re-read finds no row in its own source, and must
 // remove nothing. The same holds for the late delete of an entity that has moved to another source.
 func testLooksOfOtherSources(f *fixture) {
-	if _, ok := f.target.(replicator.Tidier); !ok { // such a sink keeps the cells of each source apart
+	if _, ok := f.target.(replicator.Tidier); !ok { // a sink without this interface keeps each source's cells apart
 		f.t.Skip("the target does not report other sources' cells")
 	}
 	one, other := open(f.t, f.s, "one", f.s.Views), open(f.t, f.s, "other", f.s.Views)
@@ -76,7 +76,7 @@ type side struct {
 // that the first source has no row now. If neither source has the row that is shown, one of the two comparisons must
 // find that.
 func testMoved(f *fixture) {
-	if _, ok := f.target.(replicator.Tidier); !ok { // such a sink keeps the cells of each source apart
+	if _, ok := f.target.(replicator.Tidier); !ok { // a sink without this interface keeps each source's cells apart
 		f.t.Skip("the target does not report other sources' cells")
 	}
 	const moved, stayed, there = 0, 1, 2
