@@ -24,7 +24,7 @@
 // # Resuming
 //
 // A position names the server, FILE:POS, and the GTIDs of everything before it. Reading always starts at a FILE:POS,
-// never at a GTID set. With a GTID set, the server would not report that its own log is older. resolver.which decides
+// never at a GTID set. With a GTID set, the server would not report that its own log is older. resolver.judge decides
 // which log a server has, and whether a position was read from it. The comment of type kinship lists everything that
 // can happen to a server. On the same log, reading continues at the position. If the GTIDs of another server prove that
 // it has everything that was read, reading starts there, at the file with the first missing transaction. It skips the

@@ -14,7 +14,7 @@ import (
 // Which log is this?
 //
 // A log is everything that one server wrote since its binlogs were begun. A RESET begins a new log. A server restored
-// from a backup, or from an older snapshot of its virtual machine, continues with a different log. resolver.which
+// from a backup, or from an older snapshot of its virtual machine, continues with a different log. resolver.judge
 // decides whether the server that answers now has the log that a position was read from. It compares what the position
 // records:
 //
