@@ -36,8 +36,8 @@ type File struct {
 	letters *letters
 
 	mu          sync.Mutex                      // guards the fields below, except letters, which has its own lock
-	checkpoints map[place]replicator.Checkpoint // as in checkpoints.json
-	layouts     []keptLayout                    // as in layouts.json
+	checkpoints map[place]replicator.Checkpoint // the content of checkpoints.json
+	layouts     []keptLayout                    // the content of layouts.json: columns that tables had earlier
 	closed      bool
 }
 

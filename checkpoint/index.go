@@ -100,9 +100,9 @@ func (x *index) number(view, source string, c replicator.Cell) int64 {
 	return x.entries[id].number
 }
 
-// numbered returns the id of the dead letter that a source's cell has in the view; nil if there is none, or if it has
-// another number. A letter that is saved again gets a new number.
-func (x *index) numbered(view, source string, c replicator.Cell, number int64) []letterID {
+// idIfNumber returns the id of the dead letter that a source's cell has in the view, if the letter has the given
+// number. It returns nil if there is no letter, or if it was saved again and so has a new number.
+func (x *index) idIfNumber(view, source string, c replicator.Cell, number int64) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	id, has := x.find(view, source, c)

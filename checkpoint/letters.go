@@ -154,7 +154,7 @@ func (l *letters) raise(view, source string, cells []replicator.Cell) error {
 func (l *letters) raiseKnown(view, source string, cell replicator.Cell, number int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.remove(l.index.numbered(view, source, cell, number))
+	return l.remove(l.index.idIfNumber(view, source, cell, number))
 }
 
 func (l *letters) drop(texts []string) (int, error) {
@@ -209,8 +209,8 @@ func (l *letters) append(lines []line) error {
 	}
 	start := 0
 	for i, end := range ends {
-		// The log's first line, which has the format, must be entered as line 1. For later lines, any higher number
-		// will do.
+		// The first line of the file says the file's format. `enter` checks the format if `number` is 1, and treats all
+		// higher numbers alike.
 		number := 2
 		if l.size == 0 {
 			number = 1

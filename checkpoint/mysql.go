@@ -74,7 +74,8 @@ func openTables(ctx context.Context, db *sql.DB, t tables, l lease) (*MySQL, err
 	return s, nil
 }
 
-// setup says what attach does if the store's tables are missing.
+// setup says whether the store's tables are created if they are missing. If they are only expected, a missing table is
+// an error.
 type setup uint8
 
 const (
@@ -282,7 +283,7 @@ func (s *MySQL) Raise(ctx context.Context, view, source string, cells []replicat
 
 func (s *MySQL) RaiseKnown(ctx context.Context, view, source string, cell replicator.Cell, number int64) error {
 	return s.removeThose(ctx, "removing a dead letter", func() []letterID {
-		return s.index.numbered(view, source, cell, number)
+		return s.index.idIfNumber(view, source, cell, number)
 	})
 }
 
@@ -363,5 +364,6 @@ func lockNameOf(database, prefix string) string {
 	return fmt.Sprintf("replicator-%x", sha256.Sum256([]byte(database+"\x00"+prefix)))[:43]
 }
 
-// errDiscard makes database/sql close a connection: see discard.
+// errDiscard makes database/sql close a connection instead of returning it to the pool, if the function that is passed
+// to `Conn.Raw` returns it.
 var errDiscard = driver.ErrBadConn

@@ -50,7 +50,8 @@ func (t tables) create(ctx context.Context, db queryer) error {
 			"  PRIMARY KEY (place), UNIQUE KEY (digest)\n) ENGINE=InnoDB",
 	} {
 		_, err := db.ExecContext(ctx, ddl)
-		for isDeadlock(err) && ctx.Err() == nil { // group members that start together create the table at the same time
+		// Several processes that start together create the table at the same time, which may end in a deadlock.
+		for isDeadlock(err) && ctx.Err() == nil {
 			_, err = db.ExecContext(ctx, ddl)
 		}
 		if err != nil {
@@ -238,8 +239,8 @@ func ReadMySQL(ctx context.Context, dsn, prefix string) (Reader, error) {
 
 const noSuchTable = 1146
 
-// because turns the server's "no such table" error into ErrNoState.
-func (r *mysqlReader) because(err error) error {
+// explain turns the server's "no such table" error into ErrNoState.
+func (r *mysqlReader) explain(err error) error {
 	if code(err) == noSuchTable {
 		return fmt.Errorf("checkpoint: %w: there is no table %s. `replicator run` creates it", ErrNoState,
 			r.tables.checkpoints)
@@ -252,20 +253,20 @@ func (r *mysqlReader) because(err error) error {
 
 func (r *mysqlReader) Checkpoints(ctx context.Context) ([]replicator.Checkpoint, error) {
 	all, err := r.tables.readCheckpoints(ctx, r.db)
-	return all, r.because(err)
+	return all, r.explain(err)
 }
 
 func (r *mysqlReader) List(ctx context.Context, view string) iter.Seq2[replicator.DeadLetter, error] {
 	return list(func(after int64) ([]replicator.DeadLetter, int64, error) {
 		letters, last, err := r.tables.page(ctx, r.db, view, after)
-		return letters, last, r.because(err)
+		return letters, last, r.explain(err)
 	})
 }
 
 func (r *mysqlReader) Count(ctx context.Context) (map[string]int, error) {
 	x := newIndex()
 	if err := r.tables.readIndex(ctx, r.db, x); err != nil {
-		return nil, r.because(err)
+		return nil, r.explain(err)
 	}
 	return x.count(), nil
 }

@@ -61,7 +61,7 @@ func answer[T any](ctx context.Context, c *Cluster,
 	}
 }
 
-// Topic describes a topic of the cluster.
+// Topic holds the properties of a topic that its readers depend on.
 type Topic struct {
 	Name       string
 	ID         string // changes if the topic is deleted and created again
@@ -74,7 +74,7 @@ type Topic struct {
 
 var errNoTopic = errors.New("it does not exist")
 
-// Topic describes a topic. The error is Fatal if the topic does not exist.
+// Topic asks the cluster for the properties of a topic. The error is Fatal if the topic does not exist.
 func (c *Cluster) Topic(ctx context.Context, name string) (Topic, error) {
 	t := Topic{Name: name}
 	details, err := answer(ctx, c, c.admin.ListTopics, name)

@@ -40,7 +40,8 @@ type GroupConfig struct {
 	Identity string
 
 	Assigned func(partitions []Partition)
-	// Revoked drains the partitions and saves their positions. Another member gets them when it returns.
+	// Revoked must apply what was read of the partitions, and save their positions. Once Revoked returns, another
+	// member may read the partitions.
 	Revoked func(partitions []Partition)
 	// Lost is called when the group dropped this member without waiting. Another member may already read the partitions.
 	Lost func(partitions []Partition)
@@ -225,7 +226,7 @@ type Member struct {
 	Partitions []Partition
 }
 
-// GroupStatus describes a group.
+// GroupStatus lists the members of a consumer group, and how far the group has read each partition.
 type GroupStatus struct {
 	Group      string
 	State      string
@@ -233,7 +234,7 @@ type GroupStatus struct {
 	Partitions []Progress
 }
 
-// Status describes a group. This process need not be a member.
+// Status asks the cluster for the members and the progress of a group. This process need not be a member.
 func (c *Cluster) Status(ctx context.Context, group string, topics ...string) (s GroupStatus, err error) {
 	s.Group = group
 	d, err := c.describe(ctx, group)

@@ -12,10 +12,9 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Newest implements replicator.Reader. A record says what its cell was at the record's own position. Only the
-// publisher's last mark guarantees that everything up to the mark's position is included. So Newest returns the cells
-// whose records come before that mark together, with its position, and every other cell alone, with the position of its
-// own record.
+// Newest implements replicator.Reader. The publisher's last mark guarantees that the topic has all changes up to the
+// mark's log position. So Newest returns cells whose records lie before that position together, and as of that
+// position. It returns a cell with a later record alone, and as of that record's own position.
 //
 // While a publisher fills the topic, a cell without a record may still get one. Newest answers for such a cell with the
 // lowest possible position, so that the later record counts as newer.

@@ -23,8 +23,9 @@ type token struct {
 	// Partitions is the number of partitions that hold cells, as the publisher has recorded it; 0: not read yet.
 	Partitions int32 `json:"partitions,omitempty"`
 
-	// Time is in Unix seconds. Kafka keeps every tombstone that a reader at this Offset still needs at least until Time
-	// plus delete.retention.ms. 0: not known.
+	// Time is a time in Unix seconds; 0: not known. Kafka keeps a tombstone, the record that deletes a key, for
+	// delete.retention.ms at least. A reader that continues at Offset within that period after Time misses no
+	// tombstone.
 	Time int64 `json:"time,omitempty"`
 }
 

@@ -27,7 +27,7 @@ type Reader struct {
 	decoder changelog.Decoder // only Read's goroutine uses it
 
 	mu      sync.Mutex
-	history []moment  // in the order of offsets; Position removes the moments that are no longer needed
+	history []moment  // sorted by offset; `Position` removes entries that are no longer needed
 	latest  int64     // the partition's end when Latest last requested it
 	asked   time.Time // the time when Latest last asked for the partition's end
 
@@ -64,13 +64,13 @@ func newReader(s *Source, client *kafkaclient.Client, topic Topic, start token, 
 	return r
 }
 
-// Start implements replicator.Reader.
+// Start implements replicator.Reader. It returns the position at which Read begins.
 func (r *Reader) Start() replicator.Position { return r.start.position() }
 
 // File implements replicator.Reader. It is always 0, because a partition has no files.
 func (r *Reader) File() int64 { return 0 }
 
-// Close implements replicator.Reader.
+// Close implements replicator.Reader. It closes the connections to Kafka.
 func (r *Reader) Close() error {
 	r.client.Close()
 	return nil
@@ -79,7 +79,8 @@ func (r *Reader) Close() error {
 // mostRecords is how many records one poll returns at most.
 const mostRecords = 1000
 
-// Read implements replicator.Reader.
+// Read implements replicator.Reader. It delivers the changes in the partition's records to `h`, from the start position
+// on.
 func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 	h.Commit(r.start.Offset, time.Time{})
 	for {
@@ -93,7 +94,7 @@ func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 		next := moment{}
 		var committed time.Time
 		for _, record := range fetched.Records() {
-			at, err := r.record(ctx, h, record)
+			at, err := r.deliver(ctx, h, record)
 			if err != nil {
 				return err
 			}
@@ -117,8 +118,9 @@ func (r *Reader) failed(err error) error {
 	return err
 }
 
-// record delivers a record's changes. It returns when the record's row was committed in the publisher's database.
-func (r *Reader) record(ctx context.Context, h replicator.Handler, in *kgo.Record) (committed time.Time, err error) {
+// deliver passes the changes in a record to `h`. `committed` is the time when the publisher's database committed the
+// last of these changes. It is zero if the record has no changes, or if the time is not known.
+func (r *Reader) deliver(ctx context.Context, h replicator.Handler, in *kgo.Record) (committed time.Time, err error) {
 	r.source.stats.records.Add(1)
 	r.source.stats.bytes.Add(int64(len(in.Key) + len(in.Value)))
 	switch {
@@ -155,8 +157,8 @@ func (r *Reader) note(m moment) {
 	r.enter(m)
 }
 
-// marked remembers how far the publisher has read its database, as the record `in` says. A new publisher's first record
-// does not know it yet (zero), so what an earlier record said stays.
+// marked remembers how far the publisher has read its database, according to a mark in the record `in`. A new
+// publisher's first mark may be zero, because the publisher has no progress yet. Then the last known progress stays.
 func (r *Reader) marked(in *kgo.Record, m mark) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,12 +215,12 @@ func (r *Reader) Position(order int64) replicator.Position {
 	return r.source.token(r.topic, order, m.mark, m.at).position()
 }
 
-// Locate implements replicator.Reader.
+// Locate implements replicator.Reader. It formats an offset as TOPIC/PARTITION:OFFSET.
 func (r *Reader) Locate(order int64) string {
 	return place(r.topic.Name, r.source.cfg.Partition, order)
 }
 
-// Latest implements replicator.Reader.
+// Latest implements replicator.Reader. It asks Kafka for the partition's end.
 func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 	asked := time.Now()
 	end, err := r.source.cluster.end(ctx, r.topic.Name, r.source.cfg.Partition)
@@ -271,7 +273,7 @@ func (r *Reader) Spellings(_ context.Context, _ string, keys []replicator.Key) (
 	return make([][]replicator.Cell, 0, len(keys)), nil
 }
 
-// Cells implements replicator.Reader.
+// Cells implements replicator.Reader. It always fails, because a topic is not sorted by the cells' keys.
 func (r *Reader) Cells(context.Context, string, []string, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", replicator.Fatal(errors.New("a topic's cells can't be listed in the order of their keys; verify needs " +
 		"[source] dsn"))

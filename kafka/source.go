@@ -110,7 +110,7 @@ func (s *Source) token(topic Topic, offset int64, m mark, at time.Time) token {
 	return t
 }
 
-// Open implements replicator.Source.
+// Open implements replicator.Source. The reader begins at the lowest of the positions `at`.
 func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...string) (replicator.Reader, error) {
 	if len(at) == 0 {
 		return nil, errors.New("kafka: no position to open at")
@@ -192,7 +192,7 @@ func (s *Source) Includes(p, q replicator.Position) bool { return p.Order >= q.O
 // Identities implements replicator.Source. It returns none, because the publisher decides which rows are one cell.
 func (s *Source) Identities(context.Context, []string) (map[string]string, error) { return nil, nil }
 
-// Holds implements replicator.Changelog.
+// Holds implements replicator.Changelog. It reports whether the publisher writes the cell to this partition.
 func (s *Source) Holds(c replicator.Cell) bool {
 	n := s.partitions.Load()
 	return n > 0 && changelog.Partition(c, int(n)) == int(s.cfg.Partition)

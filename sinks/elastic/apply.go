@@ -64,7 +64,7 @@ func (t *Target) apply(ctx context.Context, ops []replicator.Op) (replicator.App
 // succeeds.
 const maxRounds = 200
 
-// gather finds the document of each value. Cells of one entity share a document.
+// gather finds the document that each value of the ops belongs to. Several cells may share a document.
 func (t *Target) gather(ops []replicator.Op) *batch {
 	b := &batch{Batch: judge.NewBatch(ops), target: t, ops: ops, documents: make([]*document, 0, len(ops))}
 	known := make(map[address]*document, len(ops))
@@ -114,7 +114,8 @@ func (b *batch) round(ctx context.Context, pending []*document) (left []*documen
 	return left, pause.For(ctx, delay)
 }
 
-// step does one round for documents that fit into one read. It frees the memory of finished documents.
+// step reads (if necessary), judges and writes documents that are few enough to be read together. It returns those that
+// need another round, and how long to wait before it. It frees the memory of finished documents.
 func (b *batch) step(ctx context.Context, pending []*document) (left []*document, delay time.Duration, err error) {
 	var unknown []*document
 	for _, d := range pending {
@@ -199,12 +200,12 @@ func (b *batch) decide(d *document) error {
 			if !d.keeper.merged {
 				next = next[:0] // the document may hold only one cell, so drop any other
 			}
-			next = next.with(&made)
+			next = next.set(&made)
 			if heir >= 0 {
 				shown := *slots[heir]
 				shown.Shown, shown.Dead = shown.fields != nil, shown.barren
 				shown.Waits, shown.barren = false, false
-				next = next.with(&shown)
+				next = next.set(&shown)
 			}
 		case state != old.State:
 			if !d.whole { // to write the new state, the whole document is needed
@@ -217,7 +218,7 @@ func (b *batch) decide(d *document) error {
 			if err := d.keeper.complete(&kept, d.source); err != nil {
 				return err
 			}
-			next = next.with(&kept)
+			next = next.set(&kept)
 		default:
 			continue
 		}
@@ -227,7 +228,7 @@ func (b *batch) decide(d *document) error {
 		if s := next.find(name); s != nil && s.Shown {
 			kept := *s
 			kept.Shown, kept.Dead = false, true
-			next, changed = next.with(&kept), true
+			next, changed = next.set(&kept), true
 		}
 	}
 	d.next = nil
@@ -238,8 +239,8 @@ func (b *batch) decide(d *document) error {
 	return nil
 }
 
-// fellows returns what a document holds about the same cell from other sources to which its rows may move. slots are
-// the document's entries for these sources, in the same order.
+// fellows returns what a document holds about the cell of `own` from other sources, if a key's rows may move from this
+// source to those. `slots` are the document's entries from these sources, in the same order.
 func (t *Target) fellows(stands contents, own *slot) (fellows []judge.Fellow, slots []*slot) {
 	if len(t.nearby) == 0 {
 		return nil, nil
@@ -259,7 +260,7 @@ func (t *Target) fellows(stands contents, own *slot) (fellows []judge.Fellow, sl
 
 func (d *document) forget() {
 	d.known, d.remembered, d.exists, d.source, d.read, d.next = false, false, false, nil, nil, nil
-	clear(d.refused) // values that are still in the document will be refused again
+	clear(d.refused) // if the document still holds a value that the index refuses, the next write finds it again
 }
 
 func (b *batch) outcome() replicator.Applied {
@@ -279,8 +280,8 @@ func (b *batch) outcome() replicator.Applied {
 	return b.Applied()
 }
 
-// rejectBeside handles a refused value of a cell that has no op in the batch. It rejects the op of the same document
-// whose change made the value visible.
+// rejectBeside handles a refused value of a cell that no op of the batch has changed. An op that changed another cell
+// of the document made the document show the value. rejectBeside reports the error with that op.
 func (b *batch) rejectBeside(d *document, name string, err error) {
 	if slices.ContainsFunc(d.changes, func(c change) bool { return c.applied && c.slot.name == name }) {
 		return

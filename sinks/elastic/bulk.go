@@ -35,7 +35,7 @@ type document struct {
 	index       string // the alias to write to
 	horizon     int64  // log position below which deleted cells may have been forgotten
 	id, routing string
-	keeper      *keeper // writes the document's view; nil for a progress document
+	keeper      *keeper // writes the document's view; nil for the progress document, which holds the view's marks
 	changes     []change
 
 	whole      bool // the document was or must be read with its fields, not only with its state
@@ -46,11 +46,11 @@ type document struct {
 	source     []byte
 	read       contents         // the cells that the document has, as read or remembered
 	next       contents         // the cells that the document is to have; nil: nothing is to be written
-	refused    map[string]error // errors of contributions that can't be stored, by the cell's name in the document
+	refused    map[string]error // why cells' contributions can't be stored, by the cells' names (see slotName)
 	tries      int
 	remove     bool
 
-	text    []byte   // the rendered source, while it is being written
+	text    []byte   // the JSON to write as the document, while the request is sent
 	failure *failure // why the last read or write failed; nil if it succeeded
 	written bool
 }
@@ -130,7 +130,7 @@ func (c *client) part(documents []*document) int {
 
 func (d *document) size() int {
 	if d.keeper == nil {
-		return 500 // a progress document
+		return 500 // a progress document (with a view's marks) has about this many bytes
 	}
 	n := 0
 	for i := range d.changes {
@@ -225,7 +225,8 @@ func (c *client) write(ctx context.Context, documents []*document) error {
 	return nil
 }
 
-// rendered returns the source to write. It renders a document only when its request is sent, to limit memory.
+// rendered returns the JSON to write as the document. It makes the JSON only when the document's request is sent, to
+// limit memory.
 func (d *document) rendered() []byte {
 	if d.text == nil && !d.remove {
 		d.text = d.keeper.render(nil, d.next)

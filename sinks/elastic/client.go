@@ -96,14 +96,13 @@ func newClient(c Config) (*client, error) {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// call sends a request, and decodes the answer into the value that into points to. If into is nil, it ignores the
-// answer.
-func (c *client) call(ctx context.Context, request esapi.Request, into any) error {
+// call sends a request, and decodes the answer into `result`, a pointer. If `result` is nil, call ignores the answer.
+func (c *client) call(ctx context.Context, request esapi.Request, result any) error {
 	answer, err := c.send(ctx, request)
-	if err != nil || into == nil {
+	if err != nil || result == nil {
 		return err
 	}
-	return decode(answer, into)
+	return decode(answer, result)
 }
 
 // refresh makes searches see everything that the indexes hold. A connection that died while idle says nothing about the
@@ -134,23 +133,24 @@ func body(of any) io.Reader {
 	return bytes.NewReader(text)
 }
 
-func decode(answer []byte, into any) error {
-	if err := json.Unmarshal(answer, into); err != nil {
+func decode(answer []byte, result any) error {
+	if err := json.Unmarshal(answer, result); err != nil {
 		return fmt.Errorf("reading the cluster's answer: %w", err)
 	}
 	return nil
 }
 
-// send sends a request and returns the answer's body. An answer that reports a failure becomes a classified error.
+// send sends a request and returns the answer's body. If the answer reports a failure, the error says what to do, and
+// is Fatal if an operator must act.
 func (c *client) send(ctx context.Context, request esapi.Request) ([]byte, error) {
 	return c.receive(ctx, request, 0)
 }
 
 var errTooMuch = errors.New("the answer is too large")
 
-// receive does what send does, and limits the answer's bytes to most (0: no limit). If the answer is larger, it returns
-// a part of the answer, and errTooMuch.
-func (c *client) receive(ctx context.Context, request esapi.Request, most int64) ([]byte, error) {
+// receive sends a request and returns the answer's body, as `send` does. If the answer has more than `maxBytes` bytes
+// (0: no limit), receive returns a part of it, and errTooMuch.
+func (c *client) receive(ctx context.Context, request esapi.Request, maxBytes int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	res, err := c.hold(request).Do(ctx, c.elastic)
@@ -162,14 +162,14 @@ func (c *client) receive(ctx context.Context, request esapi.Request, most int64)
 		return nil, err
 	}
 	from := io.Reader(res.Body)
-	if most > 0 {
-		from = io.LimitReader(from, most+1)
+	if maxBytes > 0 {
+		from = io.LimitReader(from, maxBytes+1)
 	}
 	answer, err := io.ReadAll(from)
 	if err != nil {
 		return nil, c.lost(err)
 	}
-	if most > 0 && int64(len(answer)) > most {
+	if maxBytes > 0 && int64(len(answer)) > maxBytes {
 		return answer, errTooMuch
 	}
 	if res.StatusCode >= 300 {

@@ -46,16 +46,16 @@ func (t *Target) compare(ctx context.Context, ops []replicator.Op) ([]replicator
 	})
 }
 
-// dead returns the difference of a change whose cell is, or must be, a dead letter.
+// dead returns a Difference of kind Dead, for a change whose cell is, or must be, a dead letter.
 func (b *batch) dead(c *change, known judge.Known) replicator.Difference {
 	v := b.ops[c.op].Values[c.value]
 	why := cmp.Or(v.Err, c.bad)
 	return replicator.Difference{Op: c.op, View: v.View, Kind: replicator.Dead, States: []replicator.State{known.State}, Err: why}
 }
 
-// compare compares a document with what its changes require. They must include all of this source's cells in the
-// document. Contributions of other sources count as right, because each source's verify compares its own. A wrong
-// document is the only difference; a right one has a difference for each change that is a dead letter.
+// compare compares a document with what the batch's changes of the document require. The changes must cover all cells
+// that this source has in the document; cells of other sources count as right. If the document is wrong, that is the
+// only difference, and otherwise each change that is a dead letter is one.
 func (b *batch) compare(d *document) (differences []replicator.Difference, err error) {
 	k := d.keeper
 	stands := d.contents()
@@ -74,7 +74,7 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 			w.Shown = false
 			differences = append(differences, b.dead(c, known))
 		}
-		wanted, own = wanted.with(w), own || w.Shown
+		wanted, own = wanted.set(w), own || w.Shown
 	}
 	k.sort(wanted)
 	text := k.render(nil, wanted)

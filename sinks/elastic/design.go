@@ -39,16 +39,18 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (o
 	own := made.sourceField()
 	source, _ := design["mappings"].(object)["_source"].(object)
 	if enabled := fmt.Sprint(source["enabled"]) == "true"; enabled {
-		own.Enabled = &enabled // a simulation omits this default, although it overrides a template
+		// The simulated mapping omits `enabled: true`, which is the default. But it overrides a template's `false`.
+		own.Enabled = &enabled
 	}
-	return design, template.sourceField().with(own).keeping(v)
+	return design, template.sourceField().overriddenBy(own).keeping(v)
 }
 
 type simulation struct {
 	Template indexInfo `json:"template"`
 }
 
-// ofSource is the filter_path that limits the answer to a simulation to what concerns _source.
+// ofSource is a filter_path for requests that simulate the creation of an index. It limits the answers to the rules
+// about _source.
 var ofSource = []string{"template.mappings._source", "template.settings.index.mapping.source"}
 
 // template asks what the cluster's own templates set for an index. Legacy templates (_template), and templates that the
@@ -62,8 +64,8 @@ func (s *Sink) template(ctx context.Context, g *generation) (indexInfo, error) {
 	return made.Template, nil
 }
 
-// simulate asks the cluster for the index that the design alone would make. If refused is true, the cluster would not
-// make that index, and err says why.
+// simulate asks the cluster which rules about _source an index would have that is created from `design`, without the
+// cluster's templates. If the cluster would refuse to create the index, `refused` is true and err says why.
 func (s *Sink) simulate(ctx context.Context, g *generation, design object) (made indexInfo, refused bool, err error) {
 	var simulated simulation
 	template := object{

@@ -20,9 +20,9 @@ import (
 // stateField is the field in which a document keeps the state of its cells.
 const stateField = "_replicator"
 
-// stateAlone are the parts of a document to request if only the states of its cells are needed, without contributions.
-// Contributions can't be excluded by name, because Elasticsearch splits the cells' names at their dots: that would also
-// exclude the cell of a column named f.
+// stateAlone lists the parts of a document to request if only the states of its cells are needed, without their
+// contributions (f). The list can't just exclude f: Elasticsearch splits a cell's name TABLE.COLUMN at the dot, so for
+// a column named f it would drop the whole cell.
 var stateAlone = []string{stateField + ".hidden", stateField + ".cells.**.k",
 	stateField + ".cells.**.v", stateField + ".cells.**.o", stateField + ".cells.**.a", stateField + ".cells.**.d"}
 
@@ -33,8 +33,12 @@ type keeper struct {
 	alias      string
 	generation *generation
 	gate       atomic.Pointer[gate]
-	moved      int64    // the horizon for which the write alias was last replaced
-	forgets    int64    // deleted cells below this horizon may be forgotten: no pending write was judged by a lower one
+	moved      int64 // the horizon to which the view was raised when the alias for writes (gate) was last replaced
+
+	// Deleted cells below the log position `forgets` may be forgotten. No write is pending that was judged when the
+	// horizon was still lower.
+	forgets int64
+
 	merged     bool     // several cells may share a document; its state then also holds the fields of each cell
 	names      [][]byte // the fields' names as JSON, with a colon
 	documentID func(*replicator.View, replicator.Cell) (string, string, error)
@@ -74,7 +78,7 @@ type slot struct {
 	name string // the cell's name, made by slotName
 	key  replicator.Key
 	judge.Known
-	barren bool     // the cell waits until another source's row is deleted, and its contribution can't be stored
+	barren bool     // the cell waits until another source's row is deleted, but this cell's row can't be stored
 	fields [][]byte // JSON texts in the order of the view's fields; nil for a missing field
 }
 
@@ -109,8 +113,8 @@ func (c contents) known(name string) judge.Known {
 	return judge.Unseen
 }
 
-// with adds a cell, or replaces the cell with the same name.
-func (c contents) with(s *slot) contents {
+// set adds a cell, or replaces the cell with the same name.
+func (c contents) set(s *slot) contents {
 	for i := range c {
 		if c[i].name == s.name {
 			c[i] = s

@@ -95,7 +95,7 @@ func New(c Config) (*Sink, error) {
 	return s, nil
 }
 
-// Open implements replicator.Sink.
+// Open implements replicator.Sink. It finds or creates the index of each view, and adds the source to the view's marks.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	others, err := judge.Sources{Shards: s.config.Sources, Partitions: s.config.Partitions}.Others(ctx, source)
 	if err != nil {
@@ -179,7 +179,8 @@ func (s *Sink) ours(ctx context.Context) (all []*generation, unreadable []replic
 	}
 	for _, v := range s.config.Views {
 		some, err := s.own(ctx, v)
-		if err = ofView(v, err); replicator.IsOfViews(err) { // not inView, because the Mark already has the view's name
+		// `inView` would add the view's name to the error, but the Mark already has it.
+		if err = ofView(v, err); replicator.IsOfViews(err) {
 			unreadable = append(unreadable, replicator.Mark{View: v.Name, Err: err})
 		} else if err != nil {
 			return nil, nil, err
@@ -196,7 +197,7 @@ func (s *Sink) own(ctx context.Context, v *replicator.View) ([]*generation, erro
 	}), err
 }
 
-// Marks implements replicator.Sink.
+// Marks implements replicator.Sink. It reads the progress document of each view's newest index.
 func (s *Sink) Marks(ctx context.Context, source string) (marks []replicator.Mark, err error) {
 	unreadable, err := s.eachRegistry(ctx, func(g *generation, r registry, err error) {
 		m, ok := r[source]

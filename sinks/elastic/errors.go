@@ -51,7 +51,8 @@ func (f *failure) deepest() string {
 	return ofSimulation.ReplaceAllString(r.Reason, "")
 }
 
-// ofSimulation matches the name of the template that exists only during a simulation.
+// ofSimulation matches the name of the template that Elasticsearch makes up to simulate the creation of an index (see
+// Sink.simulate).
 var ofSimulation = regexp.MustCompile(`(?:index_template|composable template) \[simulate_template_[^\]]*\](?: invalid, cause)? ?`)
 
 // field returns the field that the document was refused for; "" if the reason names none.
@@ -109,7 +110,7 @@ func specific(typ, text string) string {
 	if m := ofMixed.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("field [%s] holds both objects and other values, which no mapping allows; %s", m[1], asItIs)
 	}
-	if ofMapper.MatchString(text) || ofPipeline.MatchString(text) { // such reasons contain no values
+	if ofMapper.MatchString(text) || ofPipeline.MatchString(text) { // these two kinds of text quote no values
 		return text
 	}
 	if ofName.MatchString(text) {
@@ -154,7 +155,7 @@ const rejected = "rejected_execution_exception" // Elasticsearch puts es_ before
 
 var (
 	ofQueue = regexp.MustCompile(`\[name = ([^,\]]+), queue capacity = (\d+)`)
-	// The request's size, and the limit for all requests together.
+	// ofPressure matches the size of the refused request, and the limit for all requests together.
 	ofPressure = regexp.MustCompile(`operation_bytes=(\d+), max_\w+=(\d+)`)
 )
 
@@ -252,7 +253,8 @@ func (f *failure) lacksShards() bool { return f.Type == "unavailable_shards_exce
 var ofNodes = regexp.MustCompile(
 	`rejected_execution|circuit_breaking|time(d_)?out|node|connect|transport|shard|master|cluster_manager|task_cancelled`)
 
-// statusOfType returns the HTTP status that an error of this type gives a whole request.
+// statusOfType returns the HTTP status that fits the failure's type: 503 if the failure is temporary, 403 for a block
+// or a lack of rights, and 400 for all others.
 func (f *failure) statusOfType() int {
 	switch {
 	case ofNodes.MatchString(f.Type):

@@ -92,14 +92,14 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	return nil
 }
 
-// forgetSome removes deleted cells that are old enough from the documents of a view that a search found.
+// forgetSome removes the states of deleted cells that are old enough. `hits` are the documents of the view to examine.
 func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found replicator.GoneCells, err error) {
 	var documents []*document
 	for _, h := range hits {
-		_, may, gone := t.forgettable(k, k.parse(h.Source))
-		if found.Remembered += gone - may; may > 0 {
+		_, forgotten, deleted := t.forgettable(k, k.parse(h.Source))
+		if found.Remembered += deleted - forgotten; forgotten > 0 {
 			d := k.document(h.ID, h.Routing)
-			if d.whole = k.merged; !k.merged { // the state is enough, and the search has read it
+			if d.whole = k.merged; !k.merged { // the search has read the cell's state, and nothing else is needed
 				d.known, d.exists, d.seq, d.term, d.source = true, true, h.Seq, h.Term, h.Source
 			}
 			documents = append(documents, d)
@@ -124,14 +124,15 @@ func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (fou
 	var writes []*document
 	of := map[*document]int{}
 	for _, d := range part {
-		left, may, _ := t.forgettable(k, d.contents())
-		// skip documents with nothing to forget, and those in which an earlier definition of the view left another cell
-		if may == 0 || len(left) > 0 && !k.merged {
+		left, forgotten, _ := t.forgettable(k, d.contents())
+		// Skip a document with nothing to forget. Skip it also if it should have one cell only (it is not `merged`),
+		// but an earlier definition of the view left another cell in it.
+		if forgotten == 0 || len(left) > 0 && !k.merged {
 			continue
 		}
 		k.sort(left)
 		d.next, d.remove = left, len(left) == 0
-		writes, of[d] = append(writes, d), may
+		writes, of[d] = append(writes, d), forgotten
 	}
 	if err := t.sink.client.write(ctx, writes); err != nil {
 		return found, err
@@ -153,20 +154,20 @@ func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (fou
 	return found, nil
 }
 
-// forgettable returns a document's cells without this source's cells that may be forgotten. may is the number of cells
-// left out, and gone is the number of the source's cells that are gone.
-func (t *Target) forgettable(k *keeper, all contents) (left contents, may, gone int) {
+// forgettable returns the cells of a document that must stay. `forgotten` is the number of cells that it leaves out,
+// and `deleted` is the number of all cells whose row this source has deleted.
+func (t *Target) forgettable(k *keeper, all contents) (left contents, forgotten, deleted int) {
 	left = slices.DeleteFunc(slices.Clone(all), func(s *slot) bool {
 		from, _, ok := t.sink.cell(s)
 		if !ok || from != t.source || !s.gone() || s.Shown || s.Dead || s.Waits {
 			return false
 		}
-		gone++
+		deleted++
 		if !s.Forgettable(k.forgets) {
 			return false
 		}
-		may++
+		forgotten++
 		return true
 	})
-	return left, may, gone
+	return left, forgotten, deleted
 }

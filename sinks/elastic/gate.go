@@ -20,9 +20,9 @@ type gate struct {
 	horizon int64 // horizon of the target's source; never falls
 }
 
-// goesOnIn sets the index (generation) that the view is written to, and its write alias (gate). Target.register sets
-// the gate's horizon afterwards.
-func (k *keeper) goesOnIn(g *generation) {
+// useIndex makes the keeper write to the index `g`, through that index's alias for writes. The horizon in the keeper's
+// gate stays 0 until Target.register sets it.
+func (k *keeper) useIndex(g *generation) {
 	k.generation = g
 	k.gate.Store(&gate{alias: g.write})
 }
@@ -53,8 +53,8 @@ func (t *Target) throughGates(ctx context.Context, do func() error) error {
 	return errAgain
 }
 
-// learnGate reads a view's write alias and horizon (its gate) from the cluster, where another process may have replaced
-// them.
+// learnGate reads the alias that a view's writes go to, and the view's horizon, from the cluster. Another process may
+// have replaced them.
 func (t *Target) learnGate(ctx context.Context, k *keeper) error {
 	was := k.gate.Load()
 	all, err := t.sink.generations(ctx, k.alias)
@@ -68,7 +68,8 @@ func (t *Target) learnGate(ctx context.Context, k *keeper) error {
 		if g.write == "" || g.write == was.alias {
 			continue
 		}
-		r, err := t.sink.registry(ctx, g) // read after the alias, so the horizon is at least as new
+		// The horizon is read after the alias for writes, so it is not older than this alias.
+		r, err := t.sink.registry(ctx, g)
 		if err != nil {
 			return err
 		}
@@ -77,7 +78,8 @@ func (t *Target) learnGate(ctx context.Context, k *keeper) error {
 	return nil
 }
 
-// moveGate gives a view a new write alias, for a horizon that its progress document already has.
+// moveGate replaces the alias that a view's writes go to, after the view's horizon has risen. The caller has already
+// saved the new horizon with the view's marks.
 func (t *Target) moveGate(ctx context.Context, k *keeper, horizon int64) error {
 	g, was := k.generation, k.gate.Load()
 	next := &gate{g.newGate(), max(was.horizon, horizon)}

@@ -53,9 +53,9 @@ func (g *generation) belongs(v *replicator.View) bool {
 		replicator.InFile(g.fingerprint) == replicator.InFile(v.Fingerprint)
 }
 
-// takes reports whether a source can continue the view in the index: it began there with the same definition, or has
-// not begun. If the source's tables have changed, all sources start again in a new index, because a document's id
-// may belong to a different cell now.
+// takes reports whether a source can continue the view in the index `g`. It can if the source has not written to this
+// index yet, or began there with the same definition of the view. If the source's tables have changed, all sources
+// start again in a new index, because a document's id may belong to a different cell now.
 func (s *Sink) takes(ctx context.Context, g *generation, v *replicator.View, source string) (bool, error) {
 	if source == "" || !g.belongs(v) {
 		return g.holds(v), nil
@@ -202,14 +202,14 @@ func (s *Sink) openGeneration(ctx context.Context, k *keeper, source string) err
 				return err
 			}
 			if goesOn {
-				k.goesOnIn(own[n-1])
+				k.useIndex(own[n-1])
 				s.retireSuperseded(own[:n-1])
 				return s.goOn(ctx, k, shown || isShadow)
 			}
 		}
 		err = s.create(ctx, k, shown || isShadow)
 		if existsAlready(err) {
-			continue // another replicator was faster
+			continue // another replicator has just created this index
 		}
 		if err != nil {
 			return err
@@ -277,7 +277,7 @@ func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 		return errors.Join(err, s.remove(ctx, g.index)) // _source can't be changed later
 	}
 	g.routed, g.uuid = made[g.index].Mappings.Routing.Required, made[g.index].Settings.Index.UUID
-	k.goesOnIn(g)
+	k.useIndex(g)
 	s.log.Info("index created", "sink", s.name, "view", k.view.Name, "index", g.index, "shown", g.shown)
 	return nil
 }

@@ -11,14 +11,14 @@ import (
 
 var _ replicator.Emptier = (*Sink)(nil)
 
-// Left implements replicator.Emptier. It finds the view's indexes by the view's name in their mappings.
+// Left implements replicator.Emptier. It lists every index whose mapping names the view or its shadow.
 func (s *Sink) Left(ctx context.Context, view string) (left []replicator.Leftover, err error) {
 	all, err := s.leftIndexes(ctx, view)
 	for i := 0; i < len(all) && err == nil; i++ {
 		var counted struct{ Count int64 }
 		of := all[i].index
 		if all[i].shown {
-			of = all[i].alias() // the alias hides deleted cells
+			of = all[i].alias() // the view's alias has a filter that hides documents of deleted cells
 		}
 		err = s.client.call(ctx, esapi.CountRequest{Index: []string{of}}, &counted)
 		left = append(left, replicator.Leftover{What: "index " + all[i].index, Count: counted.Count, Of: "documents"})
@@ -26,7 +26,7 @@ func (s *Sink) Left(ctx context.Context, view string) (left []replicator.Leftove
 	return left, err
 }
 
-// Empty implements replicator.Emptier. Removing an index also removes its aliases.
+// Empty implements replicator.Emptier. It removes every index that Left lists, and with the indexes their aliases.
 func (s *Sink) Empty(ctx context.Context, view string) error {
 	all, err := s.leftIndexes(ctx, view)
 	for i := 0; i < len(all) && err == nil; i++ {

@@ -128,25 +128,26 @@ const longestTerm = 8191
 
 func keyword() object { return object{"type": "keyword", "ignore_above": longestTerm} }
 
-// phrase maps texts that can be found as a whole and by their words.
+// phrase returns a mapping for texts. A search finds a text by its whole value, or by its words in FIELD.text.
 func phrase() object {
 	m := keyword()
 	m["fields"] = object{"text": object{"type": "text"}}
 	return m
 }
 
-// prose maps texts that can be found by their words. Short texts can also be found as a whole. Elasticsearch's default
-// mapping does the same.
+// prose returns a mapping for texts. A search finds a text by its words, or a short text by its whole value in
+// FIELD.keyword. Elasticsearch's default mapping does the same.
 func prose() object {
 	return object{"type": "text", "fields": object{"keyword": object{"type": "keyword", "ignore_above": 256}}}
 }
 
-// flattened maps objects with any members. Each member is found by PATH.MEMBER as a keyword.
+// flattened returns a mapping for objects with any members. A search finds each member under PATH.MEMBER, by its whole
+// value.
 func flattened() object {
 	return object{"type": "flattened", "ignore_above": longestTerm, "depth_limit": 200}
 }
 
-// unsearched maps any JSON without indexing it.
+// unsearched returns a mapping for any JSON, which searches can't find.
 func unsearched() object { return object{"type": "object", "enabled": false} }
 
 // shortText is the longest column, in characters, whose texts are indexed only as a whole.

@@ -73,7 +73,8 @@ func (b *batch) guess() {
 	}
 }
 
-// learn tells the next guess how many documents of the batch were new.
+// learn records how many documents of the batch were new, and how many were not. The next batch's `guess` depends on
+// these numbers.
 func (b *batch) learn() {
 	created, others := 0, 0
 	for _, d := range b.documents {

@@ -17,9 +17,9 @@ type sourceField struct {
 	Excludes []string `json:"excludes"`
 }
 
-// with combines a template's rules with an index's own, as Elasticsearch does: it joins the lists, and the index's own
-// values override the rest.
-func (f sourceField) with(own sourceField) sourceField {
+// overriddenBy combines a template's rules for _source with an index's own rules, as Elasticsearch does. Includes and
+// Excludes of both apply. The index's own Enabled and Mode override those of the template.
+func (f sourceField) overriddenBy(own sourceField) sourceField {
 	return sourceField{Enabled: cmp.Or(own.Enabled, f.Enabled), Mode: cmp.Or(own.Mode, f.Mode),
 		Includes: slices.Concat(f.Includes, own.Includes), Excludes: slices.Concat(f.Excludes, own.Excludes)}
 }

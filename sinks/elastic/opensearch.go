@@ -84,7 +84,7 @@ type own struct {
 	body         object
 }
 
-// Do implements esapi.Request.
+// Do implements esapi.Request. It sends the request.
 func (r own) Do(ctx context.Context, over esapi.Transport) (*esapi.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, r.method, r.path, nil)
 	if err != nil {
@@ -104,7 +104,7 @@ func (r own) Do(ctx context.Context, over esapi.Transport) (*esapi.Response, err
 func (c *client) openPoint(ctx context.Context, alias string) (id string, err error) {
 	var opened struct {
 		ID      string `json:"id"`
-		Another string `json:"pit_id"` // the id, in an answer of OpenSearch
+		Another string `json:"pit_id"` // OpenSearch's name for the field "id"
 	}
 	var open esapi.Request = esapi.OpenPointInTimeRequest{Index: []string{alias}, KeepAlive: keepPoint}
 	if c.openSearch.Load() {
@@ -132,10 +132,10 @@ func (c *client) pageOrder() (field string, apart bool) {
 	return "_shard_doc", true
 }
 
-// whole drops the last hits of a full page: all those with the page's last sequence number. The next page starts after
-// a sequence number, and documents of several shards may have the same one. If all hits have the same number, no hit is
-// left.
-func whole(found []hit) []hit {
+// dropLastTies drops the last hits of a full page: all those with the page's last sequence number. The next page starts
+// after a sequence number, and documents of several shards may have the same one. If all hits have the same number, no
+// hit is left.
+func dropLastTies(found []hit) []hit {
 	last := found[len(found)-1].Sort
 	return found[:slices.IndexFunc(found, func(h hit) bool { return bytes.Equal(h.Sort, last) })]
 }

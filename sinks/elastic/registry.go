@@ -24,8 +24,8 @@ const registryID = "replicator:marks"
 // registry is the content of the progress document (registryID): the view's progress with each source.
 type registry map[string]registered
 
-// registered is what a progress document holds for one source: its mark, the fingerprint of its definition, and its
-// horizon.
+// registered is what an index's progress document holds for one source: the source's mark, and the view's definition
+// (as a hash, the fingerprint) and horizon for this source.
 type registered struct {
 	replicator.StoredStanding
 	Fingerprint string `json:"fingerprint,omitempty"` // set if the source's differs from the index's
@@ -35,12 +35,14 @@ type registered struct {
 // fingerprint returns the fingerprint with which the source began to fill the index.
 func (r registered) fingerprint(of *generation) string { return cmp.Or(r.Fingerprint, of.fingerprint) }
 
-// registryOf returns the progress document, to be read by the index's own name, because the write alias may change.
+// registryOf returns the progress document of an index (see registryID), which is yet to be read. It is addressed by
+// the name of the index, because the alias for writes may change.
 func registryOf(g *generation) *document {
 	return &document{index: g.index, id: registryID, routing: g.registryRouting()}
 }
 
-// registryRouting returns the routing of the progress document, for indexes whose mapping requires one.
+// registryRouting returns the routing of the progress document. It is empty unless the index's mapping requires a
+// routing.
 func (g *generation) registryRouting() string {
 	if g.routed {
 		return registryID
@@ -55,7 +57,8 @@ type registryState struct {
 	Hidden bool `json:"hidden"`
 }
 
-// parseRegistry decodes a progress document. A document that does not exist has no marks.
+// parseRegistry decodes the progress document of an index, which holds the view's marks. If the document does not
+// exist, there are no marks.
 func parseRegistry(d *document) (registry, error) {
 	if d.failure != nil {
 		return nil, fmt.Errorf("its marks can't be read: %w", d.failure.classify())
@@ -74,8 +77,8 @@ func parseRegistry(d *document) (registry, error) {
 	return doc.State.Cells.Marks, nil
 }
 
-// registry reads the progress document of an index. It tries several times, because an index that another source's
-// pipeline is just creating has no shard for a moment.
+// registry reads the view's marks from the progress document of an index. It tries several times, because an index that
+// another source's pipeline is just creating has no shard for a moment.
 func (s *Sink) registry(ctx context.Context, g *generation) (registry, error) {
 	for tries := 1; ; tries++ {
 		d := registryOf(g)
@@ -94,7 +97,8 @@ func (s *Sink) registry(ctx context.Context, g *generation) (registry, error) {
 	}
 }
 
-// render encodes the progress document. It is hidden, so that the view's alias does not show it.
+// render encodes the progress document, which holds the view's marks. The document is hidden, so that the view's alias
+// does not show it.
 func (r registry) render() ([]byte, error) {
 	state := registryState{Hidden: true}
 	state.Cells.Marks = r
@@ -215,7 +219,8 @@ func (t *Target) register(ctx context.Context) error {
 	return nil
 }
 
-// Foreign implements replicator.Shared.
+// Foreign implements replicator.Shared. It returns the views whose marks another replicator had changed at the last
+// Mark.
 func (t *Target) Foreign() []string { return t.marks.Foreign() }
 
 // Mark implements replicator.Target. Once every source has filled a view, Mark points the view's alias to it.

@@ -67,8 +67,8 @@ func (s *Sink) retireSuperseded(older []*generation) {
 	}
 }
 
-// removeRetired removes the retired indexes that may be removed by now. An index that can't be removed does no harm,
-// and the next Open finds it again.
+// removeRetired removes indexes that were replaced at least Config.SearchTime ago. If one can't be removed, it does no
+// harm, and the next Open finds it again.
 func (s *Sink) removeRetired(ctx context.Context) {
 	for _, index := range s.retired.take() {
 		if err := s.remove(ctx, index); err != nil {

@@ -40,7 +40,7 @@ func (s *scanner) opens(bracket byte) bool {
 		return false
 	}
 	s.Pos++
-	return !s.Closes(bracket + 2) // in ASCII, that is the closing bracket
+	return !s.Closes(bracket + 2) // in ASCII, the closing bracket is two above the opening one
 }
 
 // goesOn reads the comma or bracket after an element, and reports whether another element follows.

@@ -29,7 +29,8 @@ type Connection struct {
 	Login     config.Login
 }
 
-// Type describes this sink to the configuration.
+// Type returns what the configuration must know of Elasticsearch sinks: their keys, their kind of view, and how to make
+// one.
 func Type() config.SinkType {
 	return config.SinkType{
 		Name: "elastic",

@@ -30,7 +30,7 @@ func (s Shadowing) Foreign(context.Context, *replicator.View) (string, error) { 
 
 // Swap implements replicator.Shadower. It first marks the shadows' indexes as the views' own, and then moves all
 // aliases in one request. If the process dies in between, the next Open continues in the new indexes, and the next Mark
-// shows them.
+// moves the aliases to them.
 func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View) error {
 	var add, remove []*generation
 	var refused []error
@@ -80,7 +80,7 @@ func shadowOf(all []*generation, v *replicator.View) *generation {
 	return nil
 }
 
-// Discard implements replicator.Shadower.
+// Discard implements replicator.Shadower. It removes the indexes of the views' shadows.
 func (s Shadowing) Discard(ctx context.Context, views []*replicator.View) error {
 	var errs []error
 	for _, v := range views {

@@ -27,7 +27,7 @@ func judged(t testing.TB, target *Target, sources map[string]string, ops ...repl
 }
 
 func testTarget(source string, k *keeper) *Target {
-	k.goesOnIn(&generation{write: "v-r1-write-x"})
+	k.useIndex(&generation{write: "v-r1-write-x"})
 	return &Target{sink: &Sink{}, source: source, views: []*replicator.View{k.view}, kept: []*keeper{k}, memory: newMemory()}
 }
 

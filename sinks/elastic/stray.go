@@ -78,7 +78,8 @@ func (t *Target) isStray(d *document) bool {
 	})
 }
 
-// Tidy implements replicator.Tidier.
+// Tidy implements replicator.Tidier. It removes the documents whose state still names no cell, and that no one changes
+// meanwhile.
 func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) (removed int, err error) {
 	err = t.throughGates(ctx, func() error {
 		n, err := t.tidy(ctx, view, strays)

@@ -33,7 +33,7 @@ var (
 	_ replicator.Shared    = (*Target)(nil)
 )
 
-// Versions implements replicator.Target.
+// Versions implements replicator.Target. It reads the versions from the states in the cells' documents.
 func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) (spans []replicator.Span, err error) {
 	err = t.throughGates(ctx, func() (err error) {
 		spans, err = t.versions(ctx, cells)

@@ -32,8 +32,8 @@ type page struct {
 // cells of one page.
 const keepPoint = "15m"
 
-// Outdated implements replicator.Target. It pages through all documents, view by view. Even a document that shows
-// nothing may hold a version.
+// Outdated implements replicator.Target. It finds cells whose last applied op lies before the log position `before`. It
+// reads hidden documents, too, because they may hold the states of such cells.
 func (t *Target) Outdated(
 	ctx context.Context, before int64, after string, limit int,
 ) ([]replicator.Cell, string, error) {
@@ -55,16 +55,16 @@ func everything() object {
 	return object{"bool": object{"must_not": object{"ids": object{"values": []string{registryID}}}}}
 }
 
-// Held implements replicator.Target. It skips documents that replicator did not write (see Strays). It also skips a
-// deleted cell of this source if the document has the same entity from another source, because the entity has moved to
-// that source.
+// Held implements replicator.Target. It lists this source's cells in the documents that the view's alias shows. It
+// skips a cell whose row this source has deleted, if the document also has a row of another source: the row has moved
+// to that source.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.walk(ctx, view, filter(), after, limit, func(s *slot, all contents) bool {
 		return !s.gone() || !slices.ContainsFunc(t.others(t.kept[view], all), func(o *slot) bool { return !o.gone() })
 	})
 }
 
-// Dead implements replicator.Target.
+// Dead implements replicator.Target. It lists cells whose state in their document says that they are dead letters.
 func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.walk(ctx, view, everything(), after, limit, func(s *slot, _ contents) bool { return s.Dead })
 }
@@ -145,11 +145,12 @@ func (t *Target) nextHits(
 	return found, judge.Cursor(p), nil
 }
 
-// page reads the next documents, advances p, and reports whether there may be more.
+// page reads the next documents that the query finds, and moves the cursor `p` behind them. It reports whether there
+// may be more.
 func (t *Target) page(ctx context.Context, query object, p *page, size int) (found []hit, more bool, err error) {
 	order, apart := t.sink.client.pageOrder()
 	if !apart {
-		size++ // because whole drops at least one hit of a full page
+		size++ // because `dropLastTies` drops at least one hit of a full page
 	}
 	for ; ; size *= 2 {
 		found, err = t.search(ctx, query, order, p, size)
@@ -157,7 +158,7 @@ func (t *Target) page(ctx context.Context, query object, p *page, size int) (fou
 			break
 		}
 		if !apart {
-			found = whole(found)
+			found = dropLastTies(found)
 		}
 		if len(found) > 0 {
 			p.After = found[len(found)-1].Sort

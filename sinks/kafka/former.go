@@ -71,9 +71,9 @@ func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err er
 	return records, last, errors.Join(err, wrong)
 }
 
-// former returns the highest log position of a source in the marks of a topic's first partition, or zero. These marks
-// stay if a view is forgotten or the marks topic is lost. Later positions must be higher, because readers of the topic
-// may have reached this one.
+// former returns the highest log position of a source in the marks of a topic's first partition; zero if there is none.
+// These marks remain when a view is forgotten, or when the marks topic is lost. A new mark needs a higher position than
+// the returned one, which readers of the topic may have reached.
 func (s *Sink) former(ctx context.Context, t *topic, source string) (last replicator.Position, err error) {
 	ends, err := s.ends(ctx, t.name)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Config configures a sink.
+// Config says how to reach the Kafka cluster, and which views a sink keeps in it.
 type Config struct {
 	Name   string
 	Access kafkaclient.Access
@@ -40,7 +40,7 @@ type Sink struct {
 
 	mu      sync.Mutex
 	keepers map[place]*keeper
-	looking []*keeper // made by Look; Close closes them
+	readers []*keeper // views opened by the method `Look`, until `Close`
 }
 
 type place struct{ source, view string }
@@ -70,8 +70,8 @@ func New(c Config) (*Sink, error) {
 	return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 }
 
-// Open implements replicator.Sink. It fences all other publishers of the views, and reads the topics' records that this
-// process has not read yet.
+// Open implements replicator.Sink. It makes this process the only publisher of the views: from then on, Kafka refuses
+// the writes of earlier ones. Open also reads the topics' records that this process has not read yet.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	t, err := s.target(ctx, source, views, s.open)
 	if err != nil {
@@ -80,10 +80,10 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	return t, nil
 }
 
-// Look implements replicator.Looker. It doesn't fence a publisher. But the target's first applied value fences the
-// publisher, unless this sink itself publishes the view.
+// Look implements replicator.Looker. Another publisher of the views may go on writing. But when the target first
+// applies a value, it makes this process the only publisher, unless this sink itself publishes the view already.
 func (s *Sink) Look(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
-	t, err := s.target(ctx, source, views, s.look)
+	t, err := s.target(ctx, source, views, s.openReader)
 	if err != nil {
 		return nil, err
 	}
@@ -148,9 +148,9 @@ func (s *Sink) open(ctx context.Context, source string, v *replicator.View) (*ke
 	return k, nil
 }
 
-// look opens a view for reading. If this sink publishes the view, look returns the keeper that does so: its table is up
-// to date, and a second producer would fence the first.
-func (s *Sink) look(ctx context.Context, source string, v *replicator.View) (*keeper, error) {
+// openReader opens a view for reading. If this sink publishes the view, openReader returns the keeper that does so: its
+// table is up to date, and Kafka would refuse its writes once the view has a second producer.
+func (s *Sink) openReader(ctx context.Context, source string, v *replicator.View) (*keeper, error) {
 	s.mu.Lock()
 	publishes := s.keepers[place{source, v.Name}]
 	s.mu.Unlock()
@@ -166,12 +166,12 @@ func (s *Sink) look(ctx context.Context, source string, v *replicator.View) (*ke
 	}
 	k := &keeper{sink: s, source: source, view: v, topic: topic, readOnly: true}
 	s.mu.Lock()
-	s.looking = append(s.looking, k)
+	s.readers = append(s.readers, k)
 	s.mu.Unlock()
-	return k, k.look(ctx)
+	return k, k.openReader(ctx)
 }
 
-// Marks implements replicator.Sink.
+// Marks implements replicator.Sink. It reads the marks topics of all configured views.
 func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
 	var marks []replicator.Mark
 	for _, v := range s.cfg.Views {
@@ -241,7 +241,7 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 	return nil
 }
 
-// Close implements replicator.Sink.
+// Close implements replicator.Sink. It closes the connections, and removes the tables of newest records from the disk.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,11 +249,11 @@ func (s *Sink) Close() error {
 	for _, k := range s.keepers {
 		err = errors.Join(err, k.close(), k.discard())
 	}
-	for _, k := range s.looking {
+	for _, k := range s.readers {
 		err = errors.Join(err, k.close(), k.discard())
 	}
 	clear(s.keepers)
-	s.looking = nil
+	s.readers = nil
 	s.client.Close()
 	return err
 }

@@ -89,8 +89,8 @@ func (k *keeper) open(ctx context.Context) error {
 	return k.restore(ctx, to)
 }
 
-// look prepares to read the view while another publisher writes it.
-func (k *keeper) look(ctx context.Context) error {
+// openReader prepares the keeper to read the view while another publisher writes it.
+func (k *keeper) openReader(ctx context.Context) error {
 	k.makeTable()
 	if err := k.register(ctx); err != nil {
 		return err
@@ -98,8 +98,8 @@ func (k *keeper) look(ctx context.Context) error {
 	return k.follow(ctx)
 }
 
-// follow reads the records that another publisher has committed since the last call. If k publishes the view itself,
-// there are none.
+// follow reads what another publisher has committed to the topic since the last call. It does nothing in a keeper that
+// publishes the view itself, because no one else writes it then.
 func (k *keeper) follow(ctx context.Context) error {
 	if !k.readOnly {
 		return nil
@@ -142,8 +142,9 @@ func (k *keeper) catchUp(ctx context.Context) error {
 	}
 }
 
-// current brings the table up to date with the topic before a look-up.
-func (k *keeper) current(ctx context.Context) error {
+// refresh reads the newest committed records into `k.table`, which has the newest record of each cell. It fails if the
+// view must be opened again.
+func (k *keeper) refresh(ctx context.Context) error {
 	if err := k.usable(); err != nil {
 		return err
 	}
@@ -202,7 +203,8 @@ func (k *keeper) restore(ctx context.Context, to map[int32]int64) error {
 	return nil
 }
 
-// close closes the producer. It keeps the table, which the next keeper of the view uses.
+// close closes the producer. It keeps `k.table`, the newest record of each cell on disk, for the next keeper of the
+// view.
 func (k *keeper) close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -254,7 +256,7 @@ func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func(
 	if err == nil {
 		err = k.producer.EndTransaction(ctx, kgo.TryCommit)
 	}
-	if err != nil && ctx.Err() != nil { // ctx has the reason, and the client's error does not
+	if err != nil && ctx.Err() != nil { // ctx says why the transaction ended early; err does not
 		err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 	}
 	if err != nil {

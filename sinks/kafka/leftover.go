@@ -21,7 +21,7 @@ func (s *Sink) Left(_ context.Context, view string) ([]replicator.Leftover, erro
 	return nil, nil
 }
 
-// Empty implements replicator.Emptier.
+// Empty implements replicator.Emptier. It never removes anything, and fails for a configured view.
 func (s *Sink) Empty(ctx context.Context, view string) error {
 	_, err := s.Left(ctx, view)
 	return err

@@ -152,11 +152,12 @@ func (k *keeper) spread(ctx context.Context, marks map[place]found) (int, error)
 	return k.topic.partitions, nil
 }
 
-// writeMark writes the progress `at` in one transaction: a mark into every partition, after the data that it covers,
-// and then a mark with the offsets of the others into the marks topic.
-func (k *keeper) writeMark(ctx context.Context, at replicator.Standing) error {
+// writeMark writes the view's progress in one transaction. First it writes a mark into every partition of the topic,
+// after the data that the mark covers. Then it writes a mark into the marks topic, with the offsets of the marks in the
+// partitions.
+func (k *keeper) writeMark(ctx context.Context, progress replicator.Standing) error {
 	next := *k.mark
-	next.Standing, next.Time, next.Offsets = at, time.Now(), nil
+	next.Standing, next.Time, next.Offsets = progress, time.Now(), nil
 	short := next
 	short.Topic, short.Forgotten, short.Starts = "", nil, nil
 	// also the partitions that were added later: they hold no cells, but their readers wait for marks
@@ -234,8 +235,8 @@ func (k *keeper) standing() replicator.Standing {
 	return k.mark.Standing
 }
 
-// raise writes the progress `at` to the topics, unless it is already there.
-func (k *keeper) raise(ctx context.Context, at replicator.Standing) error {
+// raise writes the view's progress to the topics, unless it is already there.
+func (k *keeper) raise(ctx context.Context, progress replicator.Standing) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.usable(); err != nil {
@@ -244,8 +245,8 @@ func (k *keeper) raise(ctx context.Context, at replicator.Standing) error {
 	if k.readOnly {
 		return fmt.Errorf("view %s is open read-only, so its mark can't be written", k.view.Name)
 	}
-	if sameStanding(at, k.mark.Standing) {
+	if sameStanding(progress, k.mark.Standing) {
 		return nil
 	}
-	return k.writeMark(ctx, at)
+	return k.writeMark(ctx, progress)
 }

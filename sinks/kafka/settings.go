@@ -14,8 +14,8 @@ import (
 type Settings struct {
 	Topic string `json:"topic,omitempty"`
 
-	// The other settings say how to create a missing topic. They are not in the JSON, because they don't affect the view's
-	// content.
+	// Create, Partitions and Replication say how to create a missing topic. The fingerprint leaves them out, because
+	// they don't affect the view's content.
 	Create      bool `json:"-"`
 	Partitions  int  `json:"-"` // 0: defaultPartitions
 	Replication int  `json:"-"` // 0: the cluster's default number of replicas
@@ -43,7 +43,7 @@ func settingsOf(v *replicator.View) Settings {
 	return s
 }
 
-// Type describes this sink to the configuration.
+// Type returns what the configuration must know of Kafka sinks: their keys, their kind of view, and how to make one.
 func Type() config.SinkType {
 	return config.SinkType{
 		Name: "kafka", Keys: config.KafkaKeys(),

@@ -22,8 +22,8 @@ type Target struct {
 	shares  bool // another target of this process publishes one of the views, with the same producer
 }
 
-// parts groups the values of ops by view.
-func (t *Target) parts(ops []replicator.Op) [][]part {
+// byView returns the values of the ops, in one list for each of the target's views.
+func (t *Target) byView(ops []replicator.Op) [][]part {
 	parts := make([][]part, len(t.views))
 	for i := range ops {
 		op := &ops[i]
@@ -63,7 +63,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		ctx = context.WithoutCancel(ctx)
 	}
 	batch := judge.NewBatch(ops)
-	for view, parts := range t.parts(ops) {
+	for view, parts := range t.byView(ops) {
 		if len(parts) == 0 {
 			continue
 		}
@@ -74,7 +74,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return batch.Applied(), nil
 }
 
-// Versions implements replicator.Target.
+// Versions implements replicator.Target. It takes the versions from the newest record of each cell.
 func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	versions := judge.NewVersions(len(cells))
 	for i, v := range t.views {
@@ -99,7 +99,7 @@ func (k *keeper) lookUp(ctx context.Context, keys [][]byte,
 	each func(n int, e changelog.Entry, known judge.Known)) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.current(ctx); err != nil {
+	if err := k.refresh(ctx); err != nil {
 		return err
 	}
 	return k.table.Get(keys, func(n int, e changelog.Entry, ok bool) {
@@ -113,10 +113,11 @@ func (k *keeper) lookUp(ctx context.Context, keys [][]byte,
 
 var _ replicator.Shared = (*Target)(nil)
 
-// Foreign implements replicator.Shared.
+// Foreign implements replicator.Shared. It returns the views whose marks another replicator had changed at the last
+// Mark.
 func (t *Target) Foreign() []string { return t.marks.Foreign() }
 
-// Mark implements replicator.Target.
+// Mark implements replicator.Target. It checks the marks of all views before it writes any.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	return t.marks.Mark(at, func(marking *judge.Marking) error {
 		raised := make([]replicator.Standing, len(t.keepers))
@@ -141,10 +142,10 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	})
 }
 
-// Compare implements replicator.Target.
+// Compare implements replicator.Target. It compares each op's row with the newest record of the op's cell.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	var differences []replicator.Difference
-	for view, parts := range t.parts(ops) {
+	for view, parts := range t.byView(ops) {
 		keys := make([][]byte, len(parts))
 		for i := range parts {
 			keys[i] = parts[i].key
@@ -218,7 +219,7 @@ type cursor struct {
 	Key  []byte
 }
 
-// Outdated implements replicator.Target.
+// Outdated implements replicator.Target. It lists cells whose last applied op lies before the log position `before`.
 func (t *Target) Outdated(
 	ctx context.Context, before int64, after string, limit int,
 ) (cells []replicator.Cell, next string, err error) {
@@ -241,12 +242,12 @@ func (t *Target) Outdated(
 	return cells, "", nil
 }
 
-// Dead implements replicator.Target.
+// Dead implements replicator.Target. It lists cells whose newest record says that they are dead letters.
 func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.keepers[view].pages(ctx, after, limit, func(known judge.Known) bool { return known.Dead })
 }
 
-// Held implements replicator.Target.
+// Held implements replicator.Target. It lists cells whose newest record has a row.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.keepers[view].pages(ctx, after, limit, func(known judge.Known) bool { return known.Shown })
 }
@@ -275,7 +276,7 @@ func (k *keeper) page(
 ) (cells []replicator.Cell, last []byte, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.current(ctx); err != nil {
+	if err := k.refresh(ctx); err != nil {
 		return nil, nil, err
 	}
 	passed := 0
