@@ -186,4 +186,6 @@ func TablesOf(views []*View) []string {
 }
 
 // OfEntities reports whether a view of this kind has one entry for each entity, made of all its cells.
-func (v *View) OfEntities() bool { return slices.Contains([]string{"row", "hash", "json", "document"}, v.Kind) }
+func (v *View) OfEntities() bool {
+	return slices.Contains([]string{"row", "hash", "json", "document"}, v.Kind)
+}
