@@ -28,8 +28,8 @@ type columnNames struct {
 	known map[string]string
 }
 
-// newColumnNames returns what maps the values of the table's column role to cell names. It returns nil if each value is
-// its own name, because the column treats all different texts as different values.
+// newColumnNames returns the map from values of the table's column role to the values that cells are named by. It
+// returns nil if each value names its own cells, because the collation tells all texts apart.
 func newColumnNames(t *replicator.Table, s *schema, connect func(context.Context) (*sql.Conn, error)) *columnNames {
 	if t.Column == "" {
 		return nil

@@ -94,8 +94,8 @@ func (s *stream) planBy(ctx context.Context, t *watched, body []byte, m *binlog.
 	return p, nil
 }
 
-// layoutOf returns the layout of a table's rows at this log position. The result is nil if the layout is unknown, or if
-// the log names the columns.
+// layoutOf returns the layout of the rows that follow a table map in the log. The result is nil if the layout is
+// unknown, or if the log names the columns.
 func (s *stream) layoutOf(t *watched, m *binlog.TableMap) *layout {
 	switch {
 	case m.Names != nil:

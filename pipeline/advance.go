@@ -20,8 +20,8 @@ const (
 )
 
 // idleMark is the longest time between two saves of the position in the sink while the log has no changes for these
-// views. If the sink is on the source's own server, each save is an event in the binlog, so frequent saves would never
-// end.
+// views. If the sink is on the source's own server, each save is an event in the binlog, and so a reason for the next
+// save.
 const idleMark = time.Minute
 
 // followedMark is the longest time between two saves of the position in the sink, like idleMark, if other programs read

@@ -24,7 +24,7 @@ type Starters struct {
 	all  chan struct{}
 }
 
-// NewStarters returns the Starters for n pipelines that fill the same target.
+// NewStarters lets n pipelines begin together (see Starters), because they fill the same target.
 func NewStarters(n int) *Starters {
 	s := &Starters{all: make(chan struct{})}
 	s.left.Store(int64(n))

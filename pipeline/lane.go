@@ -37,8 +37,8 @@ type pending struct {
 	after int64  // when the cell's first change came, the lane had all changes up to this log position
 	first uint64 // number of the cell's first change: the lane numbers its changes from 1
 
-	// deleted is the highest version that a delete removed, if it may be the newest one: the cell must then be re-read.
-	// AnyVersion: re-read in any case; NoVersion: no need. deletedAt is the log position of the latest such change.
+	// deleted is the highest version that a delete removed. If the sink holds no newer version, the cell is re-read.
+	// AnyVersion: the cell is always re-read; NoVersion: nothing was deleted. deletedAt is the latest delete's position.
 	deleted   int64
 	deletedAt int64
 
@@ -50,8 +50,8 @@ type pending struct {
 
 	rewrite bool
 
-	hash uint64   // the cell's hash: see cellIndex
-	next *pending // the next change in the cellIndex's list
+	hash uint64   // of the cell; chooses its list in the cellIndex
+	next *pending // the next element of this list
 }
 
 // found is a row that another replicator has read from the table again and recorded in a Changelog.

@@ -178,7 +178,7 @@ func follow(ctx context.Context, show Display, names []string,
 		}
 		show.Progress("rebuilding", p.rows, p.ratio)
 		switch {
-		case p.problem == "", p.well: // some view continues without an error, so follow it to its end
+		case p.problem == "", p.well: // some rebuild continues without an error, so wait for its end
 			trouble = time.Time{}
 		case trouble.IsZero():
 			trouble = time.Now()

@@ -17,8 +17,8 @@ func tailCommand(o *options) *cobra.Command {
 		Long: `Prints every change of the configured tables as a JSON line with table, op, key, column, version,
 position, time and body. If the source has several servers, the line also has the source. The command
 needs no sink and saves nothing. With --view, it prints the entries that the view would get. If the
-binlog doesn't have the whole row, for example because of binlog_row_image, version and body are null:
-the program reads such rows from the source.`,
+binlog doesn't have the whole row, for example because of binlog_row_image, version and body are null;
+"replicator run" reads such rows from the source.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if t.From != service.Latest && t.From != service.Earliest {

@@ -61,7 +61,7 @@ type completed struct {
 func (e completed) Error() string { return e.text }
 func (e completed) Unwrap() error { return e.error }
 
-// Err returns err with a changed text: it adds "-c FILE" to the commands, as In does.
+// Err returns err with a changed text: each command of this program that the text names gets "-c FILE".
 func (f File) Err(err error) error {
 	if err == nil {
 		return nil

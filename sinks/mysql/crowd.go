@@ -269,8 +269,8 @@ func (t *Target) change(c *crowd) (changed bool, err error) {
 	return changed, nil
 }
 
-// writeCrowds writes a view's entries of keys with very many cells (crowds). It returns those for which it compared all
-// contributions with the table.
+// writeCrowds writes a view's entries of crowds, which are keys with very many cells. It returns the crowds whose
+// contributions it compared with the table.
 func (t *Target) writeCrowds(
 	w *writer, k *keeper, items []*item, s *batchStates, crowded map[string]bool,
 ) (compared []crowdView, err error) {

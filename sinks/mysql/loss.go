@@ -260,8 +260,8 @@ func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys
 	return keys, err
 }
 
-// lostSums reports whether a counter lost at least half of every sum. A counter's rows don't show when they last
-// changed, so if every sum has shrunk that much, it also looks for the missing amounts in the cells' states.
+// lostSums reports whether a counter lost at least half of every sum, though the cells' states still have the missing
+// amounts. Sums whose cells are gone, too, have shrunk by changes of the rows.
 func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	last := len(k.fields) - 1
 	stored := sums{}

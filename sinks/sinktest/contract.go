@@ -84,7 +84,7 @@ func newFixture(t testing.TB, s *Subject, base int64) *fixture {
 	return f
 }
 
-// body returns a body for which every view of the cells shows something.
+// body returns a random body that has every property, so that each view shows an entry for it.
 func (f *fixture) body() body {
 	b := body{}
 	for _, path := range f.s.properties() {
