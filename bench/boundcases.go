@@ -86,15 +86,16 @@ func (l *boundLab) rows(ctx context.Context, table string, want int) error {
 	return err
 }
 
-// numbered inserts n rows into a table of the source, in one statement. selected gives a row's values for the number i.
-func (l *boundLab) numbered(ctx context.Context, into, selected string, n int) error {
+// insertNumbered inserts n rows into a table of the source, in one statement. The SQL expressions in the parameter
+// `values` compute a row's columns from its number i, from 1 to n.
+func (l *boundLab) insertNumbered(ctx context.Context, into, values string, n int) error {
 	return connected(ctx, l.sourceDB, func(conn *sql.Conn) error {
 		depth := "SET SESSION cte_max_recursion_depth = 4294967295"
 		if l.source.Kind.IsMariaDB() {
 			depth = "SET SESSION max_recursive_iterations = 4294967295"
 		}
 		for _, q := range []string{depth, fmt.Sprintf("INSERT INTO %s.%s WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 "+
-			"FROM n WHERE i < %d) SELECT %s FROM n", sourceDatabase, into, n, selected)} {
+			"FROM n WHERE i < %d) SELECT %s FROM n", sourceDatabase, into, n, values)} {
 			if _, err := conn.ExecContext(ctx, q); err != nil {
 				return fmt.Errorf("%s: %w", q, err)
 			}
@@ -114,19 +115,19 @@ func padded(bytes int) string {
 }
 
 func hugeTransaction(ctx context.Context, l *boundLab, n int) error {
-	return l.numbered(ctx, cellColumns, keyOfNumber+", 'users', 1, "+padded(1<<20), n)
+	return l.insertNumbered(ctx, cellColumns, keyOfNumber+", 'users', 1, "+padded(1<<20), n)
 }
 
 func hugeBodies(ctx context.Context, l *boundLab, n int) error {
-	return l.numbered(ctx, cellColumns, keyOfNumber+", 'users', 1, "+padded(60<<20), n)
+	return l.insertNumbered(ctx, cellColumns, keyOfNumber+", 'users', 1, "+padded(60<<20), n)
 }
 
 func oneEntity(ctx context.Context, l *boundLab, n int) error {
-	return l.numbered(ctx, cellColumns, "REPEAT('e', 16), CONCAT('c', i), 1, "+padded(0), n)
+	return l.insertNumbered(ctx, cellColumns, "REPEAT('e', 16), CONCAT('c', i), 1, "+padded(0), n)
 }
 
 func badRows(ctx context.Context, l *boundLab, n int) error {
-	return l.numbered(ctx, cellColumns, keyOfNumber+", 'users', 1, CONCAT('{\"email\": ', i, '@x.org')", n)
+	return l.insertNumbered(ctx, cellColumns, keyOfNumber+", 'users', 1, CONCAT('{\"email\": ', i, '@x.org')", n)
 }
 
 // lettersKept checks that the program has n dead letters, and that the index table is empty.
@@ -149,7 +150,7 @@ func tinyRows(ctx context.Context, l *boundLab, n int) error {
 	if _, err := l.sourceDB.ExecContext(ctx, tinyDDL); err != nil {
 		return err
 	}
-	return l.numbered(ctx, "tiny (k, v)", fmt.Sprintf("i %% %d, i", tinyKeys(n)), n)
+	return l.insertNumbered(ctx, "tiny (k, v)", fmt.Sprintf("i %% %d, i", tinyKeys(n)), n)
 }
 
 func tinyKeys(n int) int { return max(n/10, 1) }

@@ -39,10 +39,10 @@ const (
 // distinctPhases are the names of newPhase to hotPhase.
 var distinctPhases = [...]string{"distinct", "moved", "unchanged", "hot"}
 
-// cell is one row of the source table cell: one version of a user, with the column_name users.
+// cell is one row of the source table named "cell": one version of a user. Its column "column_name" contains "users".
 type cell struct {
 	number  int
-	content int // the number of the row that has the same body; usually the row's own number
+	content int // the number from which the body is made: the row's own, or that of an older row with the same body
 	entity  int
 	ref     int64
 }

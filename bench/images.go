@@ -26,8 +26,8 @@ kind = "row"
 fields = { name = "$name", n = "$n", said = "said" }
 `
 
-// rowImages are the values of binlog_row_image. The stage makes each of noteUpdates under each value. In some
-// combinations, the binlog lacks columns that the view needs.
+// Under each value of MySQL's variable binlog_row_image (`rowImages`), the benchmark makes each of the updates in
+// `noteUpdates`. In some combinations, the binlog lacks columns that the view needs.
 var (
 	rowImages   = []string{"FULL", "NOBLOB", "MINIMAL"}
 	noteUpdates = []struct{ name, set string }{

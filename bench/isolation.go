@@ -43,7 +43,7 @@ func (l *lab) isolation(ctx context.Context) (err error) {
 		_, err := l.sinkDB.ExecContext(ctx, fmt.Sprintf("DROP TABLE %s.%s", s.database, usersEmail))
 		return err
 	}
-	table, hash := l.liveTable(pollEvery), l.liveHash(store, store.sight)
+	table, hash := l.liveTable(pollEvery), l.liveHash(store, store.notified)
 	for _, t := range troublesOf(store.server, flush) {
 		into := "an index table, Redis " + t.name
 		if err := l.latencyInto(ctx, "isolation-mysql-"+t.name, into, l.sink, table, hash, t.besides); err != nil {

@@ -31,7 +31,7 @@ func (l *lab) latency(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.close()) }()
-	hash := l.liveHash(store, store.sight)
+	hash := l.liveHash(store, store.notified)
 	if err := l.latencyInto(ctx, "latency-redis", "a Redis hash", store.server, hash); err != nil {
 		return err
 	}
@@ -50,7 +50,8 @@ type liveSetup struct {
 // adding is a function that adds a part to a latency run, usually a sink with a view and a reader.
 type adding func(ctx context.Context, s *liveSetup) error
 
-// latencyInto measures one run. parts add its sinks and views. sink is the server whose CPU time counts as the sink's.
+// latencyInto measures one run of the latency stage. Each function in `parts` adds a part to the run, usually a sink
+// with a view and a reader. `sink` is the server whose CPU time counts as the sink's.
 func (l *lab) latencyInto(ctx context.Context, stage, into string, sink *servers.Server, parts ...adding) error {
 	source := fmt.Sprintf("%s%d", liveDatabase, l.runs)
 	if err := create(ctx, l.sourceDB, source, cellDDL); err != nil {

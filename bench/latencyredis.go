@@ -20,8 +20,9 @@ type told struct {
 // may be lost.
 const lookAnyway = 100 * time.Millisecond
 
-// sight returns a watcher that lets Redis report which hashes change (keyspace notifications), and reads these hashes.
-func (h *hashes) sight(v *live) watcher {
+// notified returns a watcher that subscribes to Redis's notifications of changed hashes (keyspace notifications), and
+// reads each hash that a notification names.
+func (h *hashes) notified(v *live) watcher {
 	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
 		if err := h.rdb.ConfigSet(ctx, "notify-keyspace-events", "Kh").Err(); err != nil {
 			return err

@@ -191,7 +191,7 @@ func (v *live) write(ctx context.Context, conn *sql.Conn, n int) error {
 	return err
 }
 
-// read calls look until all rows have been seen in a sink.
+// read calls the function `look`, which reads a sink once, again and again until all rows have been seen in the sink.
 func (v *live) read(ctx context.Context, s *sight, look func(oldest int) error) error {
 	for oldest := 0; ; {
 		if err := look(oldest); err != nil {
@@ -226,7 +226,8 @@ func (v *live) note(s *sight, now time.Duration, email string) error {
 	return nil
 }
 
-// latency summarizes the times of a sink after the warm-up.
+// latency summarizes how long each row took from the end of its commit until it was seen in a sink. The first rows,
+// which warm the servers up, don't count.
 func (v *live) latency(s *sight) *latency {
 	var all []float64 // in milliseconds
 	bySecond := map[int][]float64{}

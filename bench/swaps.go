@@ -78,8 +78,8 @@ func listening(dir string) error {
 	return errors.Join(err, giveBack())
 }
 
-// rebuildWhile runs v, and rebuilds the view repeatedly until the last second of v's writes. It returns when the
-// rebuilds ended: for each one, the time since the writer began.
+// rebuildWhile runs the measurement v, and rebuilds the view again and again while v writes rows. It starts no rebuild
+// in the last second of the writes. `ends` has the end of each rebuild, as time since the writer began.
 func (l *lab) rebuildWhile(ctx context.Context, v *live, dir string, p *program) (ends []time.Duration, err error) {
 	at := launch.Program{Path: l.program, Dir: dir}
 	rebuilding, enough := context.WithCancel(ctx)

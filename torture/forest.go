@@ -19,9 +19,9 @@ var forest = []Table{
 	{Name: "tree", Shape: rows, Key: intKey, Keys: 20, Refers: "tree"},
 }
 
-// plantForest adds the forest to some plans. It leaves out plans with shards, because rows in different shards can't
-// refer to each other. It also leaves out plans whose MySQL sink is on MySQL 5.7, where the program can't write a child
-// before its parent.
+// plantForest adds the forest (the tables "tree" and "leaf") to some plans. It leaves out plans with shards, because
+// rows in different shards can't refer to each other. It also leaves out plans whose MySQL sink is on MySQL 5.7, where
+// the program can't write a child before its parent.
 func (p *Plan) plantForest() {
 	p.Forest = p.Topic == nil && p.Shards == 1 && p.Seed%5 < 2 && p.Main != servers.MySQL57 &&
 		slices.Contains(p.sinks(), "main")
@@ -99,7 +99,7 @@ func (w *workload) prepareForest(ctx context.Context, r *rand.Rand) error {
 // a missing parent first. A row that always exists never refers to a row that may be deleted.
 func (w *workload) changeForest(ctx context.Context, tx execer, r *rand.Rand) error {
 	t := pick(r, forest...)
-	n, above := r.IntN(t.Keys), -1
+	n, parent := r.IntN(t.Keys), -1
 	if n >= Kept && r.IntN(4) == 0 {
 		return w.fell(ctx, tx, t, n)
 	}
@@ -108,15 +108,15 @@ func (w *workload) changeForest(ctx context.Context, tx execer, r *rand.Rand) er
 		if n < Kept {
 			bound = Kept
 		}
-		above = r.IntN(bound)
-		above -= (above - n) % len(w.parts) // a parent in the same database
+		parent = r.IntN(bound)
+		parent -= (parent - n) % len(w.parts) // row n and its parent must be in the same database
 	}
-	if above >= 0 {
-		if err := w.growIfMissing(ctx, tx, r, above); err != nil {
+	if parent >= 0 {
+		if err := w.growIfMissing(ctx, tx, r, parent); err != nil {
 			return err
 		}
 	}
-	return w.putInForest(ctx, tx, t, r, n, above)
+	return w.putInForest(ctx, tx, t, r, n, parent)
 }
 
 // growIfMissing writes the nth row of the tree if it does not exist.
@@ -130,12 +130,12 @@ func (w *workload) growIfMissing(ctx context.Context, tx execer, r *rand.Rand, n
 	return w.putInForest(ctx, tx, forest[1], r, n, -1)
 }
 
-// putInForest writes the nth row of t, which is "tree" or "leaf". above is the number of its parent, a row of "tree".
-// If above is negative, the row has no parent.
-func (w *workload) putInForest(ctx context.Context, tx execer, t Table, r *rand.Rand, n, above int) error {
+// putInForest writes the nth row of t, which is "tree" or "leaf". `parent` is the number of the row of "tree" to which
+// the nth row refers. If `parent` is negative, the nth row refers to none.
+func (w *workload) putInForest(ctx context.Context, tx execer, t Table, r *rand.Rand, n, parent int) error {
 	var up any
-	if above >= 0 {
-		up = intKey.values(above)[0]
+	if parent >= 0 {
+		up = intKey.values(parent)[0]
 	}
 	_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO %s (k, n, email, grp, amount, up) VALUES (?, ?, ?, ?, ?, ?)
 		ON DUPLICATE KEY UPDATE n = GREATEST(n, VALUES(n)), amount = VALUES(amount), up = VALUES(up)`, w.home(t, n)),

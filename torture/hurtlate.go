@@ -65,11 +65,11 @@ type late struct {
 //	delete v        continues; re-reads and finds   its binlog is held
 //	                w; the answer is held
 //	put x                                                                      fills: puts x
-//	                resets to w: yields to x
-//	                                                continues: puts v
+//	                sends w, which is ignored
+//	                                                its put of v arrives
 //
-// The sink must ignore the second program's put of v: its log position is before that of the re-read. No later delete
-// would remove v, so a wrong put would be visible at the end.
+// Redis keeps x when w arrives. It must then ignore the second program's put of v, whose log position is before that of
+// the main program's re-read. No later delete would remove v, so a wrong put would be visible at the end.
 func (w *world) putLate(ctx context.Context, f Fault) error {
 	l, err := w.newLate(f)
 	defer l.close()
@@ -147,7 +147,8 @@ func (l *late) start(ctx context.Context, p launch.Program) (*launch.Process, er
 	return running, err
 }
 
-// startBeside starts the second program, and waits until that program follows the source.
+// startBeside starts a second program, which maintains the same views in Redis as the main program. It waits until the
+// second program follows the source.
 func (l *late) startBeside(ctx context.Context) error {
 	p, err := l.program("beside", l.links[0].address(), l.links[1].address())
 	if err != nil {

@@ -107,14 +107,14 @@ func (w *world) awaitAnswer(ctx context.Context) error {
 }
 
 // reload writes the configuration again and makes the program read it. The view named in the parameter `without` is
-// left out; "" leaves none out. reload first waits until the program answers: SIGHUP would end a process that has just
-// started and does not handle the signal yet.
+// left out; "" leaves none out. reload first waits up to 5 s until the program answers: SIGHUP would end a
+// process that has just started and does not handle the signal yet.
 func (w *world) reload(ctx context.Context, without string) error {
 	if err := w.configure(without); err != nil || w.running == nil {
 		return err
 	}
 	if err := w.awaitAnswer(ctx); err != nil {
-		w.say("reload: %v", err) // another fault prevents the answer, but the program handles SIGHUP by now
+		w.say("reload: %v", err) // another fault prevents the answer; after 5 s, the program handles SIGHUP
 	}
 	return w.running.Signal(syscall.SIGHUP)
 }

@@ -241,7 +241,7 @@ func locked(ctx context.Context, w *world, f Fault) (heal, error) {
 	return func(context.Context) error { _ = tx.Rollback(); return nil }, nil
 }
 
-// deadlocks runs two sessions that write rows of the target tables, several in each transaction and in random order.
+// deadlocks runs two sessions that lock rows of the target tables, several in each transaction and in random order.
 // The end of the fault ends the sessions.
 func deadlocks(ctx context.Context, w *world, f Fault) (heal, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -250,7 +250,7 @@ func deadlocks(ctx context.Context, w *world, f Fault) (heal, error) {
 		sessions.Go(func() {
 			r := rand.New(rand.NewPCG(f.Arg, i))
 			for ctx.Err() == nil {
-				_ = w.writeTargets(ctx, r) // fails while the tables are missing or the server is down
+				_ = w.lockTargets(ctx, r) // fails while the tables are missing or the server is down
 				_ = pause.For(ctx, time.Millisecond)
 			}
 		})
@@ -262,8 +262,8 @@ func deadlocks(ctx context.Context, w *world, f Fault) (heal, error) {
 	}, nil
 }
 
-// writeTargets locks some rows, as an application that writes them does. It changes nothing.
-func (w *world) writeTargets(ctx context.Context, r *rand.Rand) error {
+// lockTargets locks some rows of the target tables for a short time, with UPDATE statements that change nothing.
+func (w *world) lockTargets(ctx context.Context, r *rand.Rand) error {
 	tx, err := pick(r, w.sinkDBs...).BeginTx(ctx, nil)
 	if err != nil {
 		return err

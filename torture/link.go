@@ -97,7 +97,8 @@ func (k *link) untap() {
 	k.taps = nil
 }
 
-// letGo removes the taps that can hold data, and releases everything they hold. Taps that only count stay.
+// letGo removes the link's taps that hold data with a certain text, and releases everything they hold. Taps that only
+// count how often a text passes stay.
 func (k *link) letGo() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -254,9 +255,9 @@ func (k *link) serve(client net.Conn) {
 const tooMany = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: 2\r\n" +
 	"Connection: close\r\n\r\n{}"
 
-// forward copies data until the connection ends or passes rejects a chunk. On a dead connection, it forwards nothing,
-// not even the end of the stream.
-func (k *link) forward(to, from net.Conn, dead <-chan struct{}, passes func([]byte) bool) {
+// forward copies data until the connection ends, or until `mayPass` returns false for a chunk of data. On a dead
+// connection, it forwards nothing, not even the end of the stream.
+func (k *link) forward(to, from net.Conn, dead <-chan struct{}, mayPass func([]byte) bool) {
 	b := make([]byte, 32<<10)
 	for {
 		how, _ := k.state()
@@ -286,7 +287,7 @@ func (k *link) forward(to, from net.Conn, dead <-chan struct{}, passes func([]by
 			to.Close()
 			return
 		}
-		if n > 0 && !passes(b[:n]) {
+		if n > 0 && !mayPass(b[:n]) {
 			from.Close()
 			to.Close()
 			return

@@ -68,7 +68,8 @@ type Table struct {
 	Refers  string `json:",omitempty"` // the table to which the foreign key `up` of this table refers
 }
 
-// Kept is how many keys of each table always exist. The column n of these keys only grows, and the reader watches it.
+// Kept is how many keys of each table always exist. The column n in the rows of these keys only grows, and a `reader`
+// polls the views to check that n never falls there.
 const Kept = 4
 
 // View is a view of one table.

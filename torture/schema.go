@@ -303,7 +303,8 @@ func (v View) shardOn(t Table) string {
 	return v.Field
 }
 
-// addresses are the addresses at which the program reaches a run's servers, and the names that it uses on them.
+// addresses has the addresses at which the program reaches a run's servers, and the one at which the program listens.
+// It also has the prefix of names in Redis and Elasticsearch, and the topic in Kafka.
 type addresses struct {
 	source, store, main, cache, search string
 	listen                             string

@@ -35,8 +35,8 @@ type farm struct {
 	lives   int               // how often a source got a new server id; the next id is computed from this number
 }
 
-// cacheArgs are options that make Redis keep acknowledged writes when it is killed. Otherwise the reader would see
-// older states.
+// cacheArgs are options that make Redis keep acknowledged writes when it is killed. Otherwise views in Redis would go
+// back to older states, which the test would report as an error.
 var cacheArgs = []string{"--appendonly", "yes"}
 
 func startFarm(ctx context.Context, c Choices) (*farm, error) {

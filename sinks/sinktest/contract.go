@@ -380,7 +380,7 @@ func testMarks(f *fixture) {
 		{filled(last, 1), filling(last, 2, 3)},
 		{filled(last, 2), filled(last, 2)},
 		{swapped, swapped},
-		{filled(later, 2), swapped}, // its position is lower than the mark's, so Swapped stays
+		{filled(later, 2), swapped}, // `later` is below the mark's position, so the mark keeps Swapped
 		{filled(last, 2), filled(last, 2)},
 	} {
 		for range 2 {

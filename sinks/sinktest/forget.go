@@ -11,7 +11,7 @@ import (
 // cells that Unclaimed and Outdated list, and marks the views as filled.
 func (f *fixture) fill(order int64, bodies map[int]body) {
 	f.t.Helper()
-	f.apply(f.puts(2, order, bodies)...) // lower than the earlier content's version, which the sink has forgotten
+	f.apply(f.puts(2, order, bodies)...) // the old content may have a version above 2, but the sink has forgotten it
 	look := func(cells []replicator.Cell) {
 		var ops []replicator.Op
 		for _, c := range cells {

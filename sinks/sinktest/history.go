@@ -44,7 +44,8 @@ type floorKey struct {
 	cell replicator.Cell
 }
 
-// simulate runs one history and returns its failure, with the source's log and the ops.
+// simulate runs one random history: a simulated source changes, and simulated pipelines apply its changes to the sink.
+// The error of a failed history also contains the source's log and the applied ops.
 func (env *environment) simulate(ctx context.Context, seed uint64) error {
 	h := env.newHistory(seed)
 	if err := h.play(ctx); err != nil {
@@ -357,7 +358,7 @@ func of(c replicator.Cell, contents map[string]string) map[string]string {
 	key := c.Key.String()
 	out := map[string]string{}
 	for id, text := range contents {
-		if strings.HasSuffix(id, key) { // the key is all of the id, or follows a prefix or a value
+		if strings.HasSuffix(id, key) { // an entry's id is or ends with the cell's key (see Subject.Read)
 			out[id] = text
 		}
 	}

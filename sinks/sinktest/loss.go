@@ -73,7 +73,7 @@ func testOvertaken(f *fixture) {
 	mark(f.target, at(0, 80, 0), true)
 	mark(f.target, at(0, 70, 0), true) // must fail, although f.target itself marked position 70 before
 	mark(other, at(1, 40, 2), false)
-	mark(f.target, at(2, 10, 0), true) // must fail despite the later position: f.target missed the other's fill
+	mark(f.target, at(2, 10, 0), true) // must fail: f.target doesn't know that `other` began a fill
 }
 
 // testRegistered opens two targets before either marks anything. Both then mark positions in the same epoch, of

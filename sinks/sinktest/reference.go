@@ -18,7 +18,7 @@ type Reference struct {
 	rule  judge.Rule                   // State.Next, except when the suite itself is tested
 	cells map[place]judge.Known        // what the sink knows about each cell in a view, also about deleted cells
 	held  map[place][]replicator.Entry // the entries that readers see
-	waits map[place][]replicator.Entry // entries that another source's row of the key keeps from being shown
+	waits map[place][]replicator.Entry // entries not shown while the view shows another source's row of the key
 	marks map[mark]replicator.Mark
 
 	horizons map[mark]int64 // cells deleted below this log position may have been forgotten

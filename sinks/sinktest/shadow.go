@@ -124,7 +124,7 @@ func testShadow(f *fixture) {
 	b.goesOn(f.looks(5, 66, map[int]body{gone: nil}))
 	f.showsOf("while shadows are filled once more", live)
 	b.applies(shadow, f.puts(6, 65, map[int]body{changed: bodies[6]}))
-	shadow = b.open(b.shadows) // as after a crash
+	shadow = b.open(b.shadows) // opens the shadows again, as a process does after a crash
 	b.applies(shadow, f.puts(8, 80, map[int]body{changed: bodies[5]}))
 	b.marks(shadow, 90, 3)
 	f.showsOf("before the swap", live)

@@ -65,7 +65,7 @@ type Subject struct {
 	Histories int
 }
 
-// EntryID names an entry for Subject.Read.
+// EntryID returns the id of an entry in the map that Subject.Read returns: the fields as text, and then the key.
 func EntryID(fields []any, key string) string {
 	parts := make([]string, len(fields))
 	for i, f := range fields {

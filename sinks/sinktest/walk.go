@@ -54,8 +54,8 @@ func testOutdated(f *fixture) {
 	for entity, b := range f.fresh(9) {
 		bodies[entity] = b
 	}
-	// Views show nothing of entity 4, but it must be listed, too. Its row may have been deleted while no process read
-	// the log. An older row, put by a scan, would then be stale until a re-read corrects the entity's state.
+	// Views show nothing of entity 4, but Outdated must list its cells, too. Its row may have been deleted while no
+	// process read the log. The sink would then refuse an older row from a scan until a re-read of the entity.
 	bodies[4][hidden] = true
 	f.apply(f.puts(5, before-10, bodies)...)
 	f.apply(f.puts(5, before, map[int]body{1: bodies[1]})...)
