@@ -18,7 +18,7 @@ type reader struct {
 	// are returned empty.
 	skips bool
 
-	// receives the members that views use; nil if all members are wanted, or while a member's own value is read
+	// wanted receives the members that views use. It is nil if views use all members, and below the body's top level.
 	wanted *wanted
 }
 
@@ -145,7 +145,7 @@ func (r *reader) dict(n uint64, depth int) (any, error) {
 	}
 }
 
-// wantedOf reads the members of the body's top-level map, and stores those that w names in w.
+// wantedOf reads the members of the body's top-level map. It stores those in w.names in w.values, and skips the others.
 func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
 	for {
 		if more, err := r.more(&n); !more || err != nil {
@@ -157,7 +157,7 @@ func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
 		}
 		i := w.names.find([]byte(name))
 		if r.skips = i < 0; r.skips {
-			r.left++ // MaxValues does not count this name, because it is not kept
+			r.left++ // MaxValues does not count the name of a skipped member
 		}
 		v, err := r.next(depth + 1)
 		r.skips = false

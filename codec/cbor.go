@@ -66,7 +66,7 @@ func (r *reader) argument(major, info byte) (uint64, error) {
 	case info <= 27:
 		n, err := r.uint(1 << (info - 24))
 		if err == nil && n == indefinite && major >= 2 {
-			err = errShort // here this number would mean an indefinite length; no body is that long
+			err = errShort // no body is that long, and the constant `indefinite` has another meaning
 		}
 		return n, err
 	case info == 31 && major >= 2 && major <= 5:
@@ -102,7 +102,7 @@ func halfFloat(bits uint16) float64 {
 	case 0:
 		f = math.Ldexp(fraction, -24)
 	case 31:
-		f = math.Inf(1) // for NaN, too: finite treats both alike
+		f = math.Inf(1) // stands for NaN, too, because `finite` refuses both
 	default:
 		f = math.Ldexp(fraction+1024, exponent-25)
 	}

@@ -178,8 +178,8 @@ type Decoder struct {
 	want  names
 }
 
-// Decode stores the decoder's members in values, in the order in which Codec.Decoder got the names. A value is nil if
-// its member is missing or null. Texts may be parts of body, so the caller must not write to body afterwards.
+// Decode stores the members of body whose names Codec.Decoder got in values, in the order of the names. A value is nil
+// if its member is missing or null. Texts may be parts of body, so the caller must not write to body afterwards.
 func (d *Decoder) Decode(body []byte, values []any) error {
 	clear(values)
 	if len(d.codec.layers) == 0 && len(body) > 0 { // without compression, spare the closure below
@@ -194,7 +194,7 @@ func (d *Decoder) Decode(body []byte, values []any) error {
 // map, because most names differ in length.
 type names struct {
 	list  []string
-	index map[string]int // each name's index in list; nil if there are only a few names
+	index map[string]int // the names' indexes in `list`, by name; nil if there are only a few names
 }
 
 const fewNames = 8

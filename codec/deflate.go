@@ -37,7 +37,8 @@ func newZlib() layer { return streamLayer("zlib", func() inflater { return &zlib
 
 func newGzip() layer { return streamLayer("gzip", func() inflater { return &gzipReader{} }) }
 
-// streamLayer returns a layer for a streaming decompressor. Decompressors are large, so they are reused.
+// streamLayer returns a function that decompresses a body with a streaming decompressor. Decompressors are large, so
+// they are reused.
 func streamLayer(name string, fresh func() inflater) layer {
 	pool := &sync.Pool{New: func() any { return &stream{inflater: fresh()} }}
 	return func(dst, body []byte) ([]byte, error) {

@@ -176,7 +176,7 @@ func (u *unpickler) memory(op byte) error {
 		n, err = u.uint(1)
 	case 'r', 'j': // opcodes LONG_BINPUT, LONG_BINGET: the number is four bytes
 		n, err = u.uint(4)
-	case 0x94: // opcode MEMOIZE: the number is the next one
+	case 0x94: // opcode MEMOIZE: the number is not in the pickle, but is the number of memo entries so far
 		n = uint64(len(u.memo))
 	default:
 		return fmt.Errorf("the pickle contains the unknown instruction 0x%02x", op)
@@ -411,7 +411,7 @@ func (r *resolver) wanted(v *pyDict, w *wanted) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.budget++ // MaxValues does not count this name, because it is not kept
+		r.budget++ // MaxValues does not count the names of the body's own members
 		if at := w.names.find([]byte(name)); at >= 0 {
 			if w.values[at], err = r.value(v.items[i+1], 1); err != nil {
 				return nil, err

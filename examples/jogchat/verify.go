@@ -16,7 +16,7 @@ type Querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Report is the result of Verify.
+// Report says what Verify compared, and what differs.
 type Report struct {
 	Tables      int
 	Rows        int      // the number of rows in all tables

@@ -12,7 +12,8 @@ import (
 	"replicator/internal/lab"
 )
 
-// Config is the configuration. It takes OUTSIDERS_DSN and OUTSIDERS_REDIS from the environment.
+// Config is the replicator's configuration file. It takes the servers' addresses from the environment variables
+// OUTSIDERS_DSN and OUTSIDERS_REDIS.
 //
 //go:embed replicator.toml
 var Config string

@@ -72,8 +72,8 @@ func again(err error) bool {
 	return errors.As(err, &refused) && slices.Contains([]uint16{1020, 1062, 1213}, refused.Number)
 }
 
-// decimal is a number in a state that MySQL must receive as a DECIMAL, so that it keeps all digits. MySQL converts
-// numbers in a JSON text to DOUBLE.
+// decimal is a number that MySQL must receive as a DECIMAL, so that it keeps all digits. In a JSON text, MySQL would
+// convert the number to DOUBLE.
 type decimal string
 
 func (a *Application) append(ctx context.Context, id string, n int) error {
@@ -89,7 +89,7 @@ func (a *Application) append(ctx context.Context, id string, n int) error {
 		if id == Hot {
 			state["status"] = "open"
 		}
-		expression, values := object(state)
+		expression, values := stateSQL(state)
 		rows = append(rows, "(?, ?, ?, 'change', '{}', '{\"ok\": true}', "+expression+")")
 		args = append(append(args, id, version, fmt.Sprintf("%d-%d", a.name, a.rand.Uint64())), values...)
 	}
@@ -158,8 +158,9 @@ func (a *Application) handle(old map[string]any) map[string]any {
 	return state
 }
 
-// object returns an SQL expression for the state: a JSON text into which the decimals are inserted as DECIMAL.
-func object(state map[string]any) (expression string, args []any) {
+// stateSQL returns an SQL expression for the JSON object `state`. The expression inserts each value of type decimal as a
+// DECIMAL.
+func stateSQL(state map[string]any) (expression string, args []any) {
 	rest := map[string]any{}
 	expression = "?"
 	for _, name := range slices.Sorted(maps.Keys(state)) {
@@ -183,7 +184,7 @@ func (a *Application) archive(ctx context.Context, id string) error {
 		"DELETE FROM account WHERE entity_id = ? AND version < (SELECT * FROM (SELECT MAX(version) - 3 FROM account WHERE entity_id = ?) newest)",
 		id, id)
 	if again(err) {
-		return nil // another application interfered; a later step archives the versions
+		return nil // a concurrent writer caused the error; a later call deletes these versions
 	}
 	return err
 }

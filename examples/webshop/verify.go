@@ -12,7 +12,7 @@ import (
 
 // Sinks are the servers that contain the views.
 type Sinks struct {
-	MySQL   lab.MySQL // also the shop's own database
+	MySQL   lab.MySQL // contains the shop's own tables, too
 	Redis   lab.Redis
 	Elastic lab.Elastic
 	Index   string // the index of the orders in Elasticsearch

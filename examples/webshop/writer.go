@@ -75,7 +75,7 @@ func (w *Writer) Step(ctx context.Context) error {
 	return nil
 }
 
-// some returns a random id for a table of n rows. It never returns Hot.
+// some returns a random id for a table of n rows. It never returns 1, the id of the rows that change most often.
 func (w *Writer) some(n int) int { return 2 + w.rand.IntN(n) }
 
 // maybe returns a random id for a table of n rows, the id of a row that does not exist, or NULL.

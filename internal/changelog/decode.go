@@ -24,7 +24,7 @@ type Decoder struct {
 // none of its content.
 func Decode(in *kgo.Record) (*Record, error) { return new(Decoder).Decode(in) }
 
-// Decode reads a Kafka record, as the function Decode does.
+// Decode reads a Kafka record that Encode made. Records from one decoder share the names of tables and columns.
 func (d *Decoder) Decode(in *kgo.Record) (*Record, error) {
 	r := &Record{Source: SourceOf(in)}
 	var err error
@@ -53,7 +53,7 @@ func (d *Decoder) Decode(in *kgo.Record) (*Record, error) {
 	return r, nil
 }
 
-// DecodeEntry decodes the record that an entry of a Table holds, without its Source.
+// DecodeEntry decodes the record whose content a Table holds in an entry. The returned record has no Source.
 func DecodeEntry(key []byte, e Entry) (*Record, error) {
 	r := &Record{State: e.State}
 	var d Decoder
@@ -82,7 +82,7 @@ func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) 
 		switch h.Key {
 		case headerOp:
 			switch string(h.Value) {
-			case opPut: // the most frequent text: the constant spares a copy
+			case opPut: // most records have this header; using the constant avoids a copy of its bytes
 				what = opPut
 			default:
 				what = string(h.Value)
@@ -121,12 +121,12 @@ func (d *Decoder) decodeKey(key []byte) (c replicator.Cell, err error) {
 	err = jsonscan.Members(key, func(name, text []byte) error {
 		switch string(name) {
 		case "table":
-			c.Table, err = same(&d.table, text)
+			c.Table, err = shareText(&d.table, text)
 		case "key":
 			err = jsonscan.Elements(text, value)
 		case "column":
 			if text[0] == '"' {
-				c.Column, err = same(&d.column, text)
+				c.Column, err = shareText(&d.column, text)
 				break
 			}
 			var column any
@@ -147,9 +147,9 @@ func (d *Decoder) decodeKey(key []byte) (c replicator.Cell, err error) {
 	return c, nil
 }
 
-// same decodes a JSON string. If the string equals the one in last, same returns that one, so that records share it.
-// Otherwise it replaces the one in last.
-func same(last *string, text []byte) (string, error) {
+// shareText decodes a JSON string and stores it in `last`. If `last` already contains an equal string, shareText returns
+// that one, so that records share its memory.
+func shareText(last *string, text []byte) (string, error) {
 	decoded, err := jsonscan.Bytes(text)
 	if string(decoded) != *last {
 		*last = string(decoded)

@@ -155,13 +155,13 @@ func appendKeyValues(b []byte, key replicator.Key) []byte {
 	return append(b, ']')
 }
 
-// Values that JSON can't express are an object with one of these members.
+// A value that JSON can't express is encoded as an object with one of these members. Each is for one type of value.
 const (
-	tagBytes   = "base64"  // for a []byte
-	tagText    = "text64"  // for a string that is not UTF-8
-	tagDecimal = "decimal" // for a replicator.Number
-	tagJSON    = "json"    // for a replicator.RawJSON
-	tagBadJSON = "json64"  // for a replicator.RawJSON that is not valid JSON
+	tagBytes   = "base64"  // []byte
+	tagText    = "text64"  // string that is not UTF-8
+	tagDecimal = "decimal" // replicator.Number, an exact decimal number
+	tagJSON    = "json"    // replicator.RawJSON
+	tagBadJSON = "json64"  // replicator.RawJSON that is not valid JSON
 )
 
 // appendValue appends the value of a column or a key as JSON. A float64 always gets a point or an exponent, which tells

@@ -22,10 +22,11 @@ type Mark struct {
 
 	Partitions int // number of partitions that cells are spread over; partitions added later get none
 
-	// The marks in the topic of marks have these fields, too. The marks in the data's partitions don't.
+	// Only the marks in the topic of marks have the fields below. The transaction that writes such a mark also writes
+	// one into each partition of the data's topic.
 
 	Topic     string  // Kafka's id of the data's topic, which changes if the topic is deleted and created again
-	Offsets   []int64 // by partition: offset of the mark that the same transaction wrote there; nil in a view's first mark
+	Offsets   []int64 // by partition: offset of the transaction's mark in that partition; nil in a view's first mark
 	Forgotten []int64 // by partition: records before this offset may be of another definition of the view; nil: none
 	Starts    []int64 // by partition: the log's first offset when the view was created; nil: 0
 }

@@ -14,8 +14,8 @@ import (
 	"replicator/internal/kafkaclient"
 )
 
-// silence is how long a read waits for the next record before it fails. A read can always reach its end: the last
-// record before the end is in the active segment, which compaction skips.
+// silence is how long a read waits for the next record before it fails. A record is always left to end the read:
+// compaction skips the partition's active segment, which has the last record.
 const silence = 30 * time.Second
 
 // Read reads committed records of a topic, in each partition from one offset up to another, which it excludes. It

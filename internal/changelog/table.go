@@ -93,8 +93,8 @@ func (t *Table) add(source string, r *kgo.Record) error {
 		Offset: r.Offset, Shown: what == opPut || what == opReset, Dead: what == opDead, Value: r.Value}))
 }
 
-// Get calls the function each once for every key; ok is false if the key has no entry. The entry is valid until the
-// function returns. The function must not use the table.
+// Get looks up keys, and calls `each` once for every key; ok is false if the key has no entry. The entry is valid until
+// `each` returns. `each` must not use the table.
 func (t *Table) Get(keys [][]byte, each func(i int, e Entry, ok bool)) error {
 	var wrong error
 	err := t.cells.Get(keys, func(i int, stored []byte, ok bool) {

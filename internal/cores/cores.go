@@ -5,8 +5,8 @@
 //
 // If a goroutine wakes another one while a processor is idle, the runtime wakes a thread to look for work. That thread
 // takes work that the busy processor would have done a moment later. A program with frequent small tasks spends a fifth
-// of its CPU time on that: with 1,000 transactions a second (go run ./bench -only latency), one into MySQL took 230 to
-// 236 µs on two processors, and 170 to 172 on one.
+// of its CPU time on that: with 1,000 transactions a second (go run ./bench -only latency), a transaction into MySQL cost
+// 230 to 236 µs on two processors, and 170 to 172 on one.
 //
 // The program begins with one processor. Beginning with two often made the first two seconds of live work the slowest.
 package cores
@@ -23,7 +23,7 @@ const (
 
 	much   = 0.6 // fraction of one processor: if usage rises above it, use all processors
 	little = 0.4 // fraction of one processor: if usage stays below it, use one processor
-	calm   = 20  // after so many intervals below little, use one processor
+	calm   = 20  // after so many intervals with usage below the constant `little`, use one processor
 )
 
 // Pace adjusts the number of processors to the CPU usage, from now on, for the whole process. It does nothing if the

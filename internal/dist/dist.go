@@ -18,10 +18,10 @@ import (
 	"replicator/internal/guide"
 )
 
-// Target is a system to build for.
+// Target is an operating system and a processor architecture, as in GOOS and GOARCH.
 type Target struct{ OS, Arch string }
 
-// Targets returns the targets of a release.
+// Targets returns the systems for which a release has the program.
 func Targets() []Target {
 	return []Target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
 }

@@ -13,10 +13,10 @@ import (
 // Measured with 200,000 different cells: a cell cost 17.2 µs of CPU into MySQL if the heap could grow by 60 %, 12.2 by
 // 200 %, and 10.8 by 400 %. The process took 41, 54 and 70 MiB.
 const (
-	room    = 72 << 20 // bytes up to which the heap may always grow, unless the constant most allows less
+	room    = 72 << 20 // bytes up to which the heap may always grow, unless the constant `most` allows less
 	least   = 60       // lowest GC percentage, for much memory in use
 	most    = 400      // highest GC percentage, for little memory in use
-	unequal = 10       // smaller changes of the percentage are skipped: each one stops the program for a moment
+	unequal = 10       // smaller changes of the GC percentage are skipped, because setting it stops the program for a moment
 )
 
 // percent returns the GC percentage for so many bytes in use: how much the heap may grow until the next collection.
@@ -35,7 +35,8 @@ func Pace() (stop func()) {
 	}
 }
 
-// pace needs no lock: once Pace has returned, only the goroutine that runs finalizers uses percent.
+// pace holds the GC percentage that was set last. The percentage needs no lock: once Pace has returned, only the
+// goroutine that runs finalizers uses it.
 type pace struct {
 	percent int
 	stopped chan struct{}

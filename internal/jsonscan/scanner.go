@@ -338,8 +338,8 @@ func (s *Scanner) FailDepth() error {
 	return s.Fail(fmt.Sprintf("the body nests deeper than %d levels", MaxDepth))
 }
 
-// Members calls the function each for every member of the JSON object in text, in order. The argument value is the JSON
-// of the member's value. It is a part of text, and has been checked.
+// Members calls `each` with the name and the value of every member of the JSON object in text, in order. The value is
+// checked JSON, and shares the memory of text.
 func Members(text []byte, each func(name, value []byte) error) error {
 	s := Scanner{Data: text}
 	if s.Space(); s.Peek() != '{' {

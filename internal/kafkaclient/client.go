@@ -28,7 +28,7 @@ func New(options ...kgo.Opt) (*Client, error) {
 // closeTime is how long Close may take.
 const closeTime = time.Second
 
-// Close leaves a group and closes connections, as CloseWithin does.
+// Close leaves the consumer group and closes all connections. It waits at most closeTime for the brokers' answers.
 func (c *Client) Close() { c.CloseWithin(closeTime) }
 
 // CloseWithin leaves the consumer group and closes all connections. After the time most, it closes them even if a

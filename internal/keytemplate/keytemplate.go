@@ -17,7 +17,7 @@ type Part struct {
 // Forms returns the forms that a template may name.
 func Forms() []string { return []string{"uuid", "hex", "base64"} }
 
-// String formats the part without its text, as in a template.
+// String formats the part's path and form as a template shows them, such as {id:hex}. It leaves out Text.
 func (p Part) String() string {
 	if p.Form == "" {
 		return "{" + p.Path + "}"

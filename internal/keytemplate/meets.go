@@ -2,8 +2,8 @@ package keytemplate
 
 import "strings"
 
-// Delimiter returns the byte in the text between two values that ends the first value. That byte is percent-encoded in
-// the value. It returns 0 if the text has only % and hexadecimal digits, which percent-encoding itself writes.
+// Delimiter returns the byte that shows where a value in a key ends. It is the first byte that percent-encoding itself
+// never writes, in the text between this value and the next. Delimiter returns 0 if there is no such byte.
 func Delimiter(between string) byte {
 	for i := range len(between) {
 		if !strings.ContainsRune("%0123456789ABCDEF", rune(between[i])) {
@@ -70,7 +70,7 @@ func Meet(a, b string) bool {
 		if i == len(p) || j == len(q) || !p[i].bytes.meets(&q[j].bytes) {
 			continue
 		}
-		// Both take a common byte. A step that matches any number of bytes may then match another one.
+		// Both steps match a common byte: take it. A step that matches any number of bytes stays, because it may match more.
 		if !p[i].any {
 			next := at + width
 			if !q[j].any {
@@ -90,7 +90,7 @@ type step struct {
 	any   bool
 }
 
-// pattern returns the keys that a template makes, and perhaps some more, as a sequence of steps.
+// pattern returns steps that, one after the other, match each key that a template makes. They may match more keys.
 func pattern(template string) ([]step, error) {
 	parts, tail, err := Parse(template)
 	if err != nil {

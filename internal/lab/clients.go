@@ -41,7 +41,7 @@ func (m MySQL) Command(ctx context.Context) (*exec.Cmd, error) {
 	return exec.CommandContext(ctx, client, args...), nil
 }
 
-// Exec runs statements.
+// Exec runs statements with the server's client program, and fails the test at the first error.
 func (m MySQL) Exec(t testing.TB, statements ...string) {
 	t.Helper()
 	if _, err := m.Rows(t.Context(), strings.Join(statements, ";\n")); err != nil {
@@ -148,7 +148,8 @@ func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[st
 			if id == "" || !ok {
 				return nil, fmt.Errorf("index %s: a hit without _id or _source", index)
 			}
-			delete(source, "_replicator") // not by a source filter, because the server would then re-encode decimals as doubles
+			// If a source filter of the search left out `_replicator`, the server would encode decimals as doubles.
+			delete(source, "_replicator")
 			documents[id] = source
 			sort, err := json.Marshal(at(h, "sort"))
 			if err != nil {

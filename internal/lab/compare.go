@@ -15,7 +15,7 @@ import (
 // of lines, the lines are the keys, and all values are "".
 type Held map[string]string
 
-// Lines returns a Held with one key for each row.
+// Lines returns the content of a view that is compared as a set of lines. Each row becomes a line.
 func Lines(rows [][]string) Held {
 	h := Held{}
 	for _, r := range rows {
@@ -76,7 +76,7 @@ func Watch[T any](t testing.TB, look func(context.Context) (T, error), judge fun
 			if last {
 				return
 			}
-			// The pause leaves the CPU to the tested program, because look may start a client process.
+			// The function `look` may start a client process. The pause leaves the tested program enough CPU time.
 			_ = pause.For(ctx, max(5*time.Millisecond, 2*time.Since(began)))
 		}
 	}()

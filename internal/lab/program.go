@@ -170,7 +170,7 @@ func (p *Program) Log(lines int) string {
 	return launch.LastLines(all.String(), lines)
 }
 
-// Pause lets the program work for a while. Later checks must not depend on how much the program did.
+// Pause waits, while the tested program goes on working. Later checks must not depend on how much the program did.
 func Pause(t testing.TB, d time.Duration) {
 	t.Helper()
 	select {

@@ -24,8 +24,8 @@ import (
 	"replicator/internal/pause"
 )
 
-// Build builds the program for tests and writes it to path. It does not use the profile of package guide, so it can
-// reuse packages that were compiled for tests. With the flag "-race" it builds as `go test -race` does.
+// Build builds the program for tests and writes it to path. It uses no profile of the program's CPU use (-pgo), so it
+// can reuse packages that were compiled for tests. With the flag "-race" it builds as `go test -race` does.
 func Build(ctx context.Context, path string, flags ...string) error {
 	switch {
 	case len(flags) == 0:
@@ -36,8 +36,8 @@ func Build(ctx context.Context, path string, flags ...string) error {
 	return build(ctx, path, os.Environ(), flags)
 }
 
-// BuildGuided builds the program as `make build` does, for measurements. Tests can't reuse the packages that it
-// compiles.
+// BuildGuided builds the program as `make build` does: the compiler is guided by a profile of the program's CPU use
+// (-pgo). Measurements use this build.
 func BuildGuided(ctx context.Context, path string) error {
 	root, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Root}}", module()).Output()
 	if err != nil {
@@ -47,7 +47,8 @@ func BuildGuided(ctx context.Context, path string) error {
 	return build(ctx, path, withoutC(), []string{"-trimpath", "-pgo=" + profile})
 }
 
-// BuildProfiled builds the program so that it writes a profile to the directory in guide.Variable.
+// BuildProfiled builds a program that writes a CPU profile of itself. The environment variable REPLICATOR_PROFILE names
+// the profile's directory.
 func BuildProfiled(ctx context.Context, path string) error {
 	return build(ctx, path, withoutC(), []string{"-trimpath", "-tags=" + guide.Tag})
 }

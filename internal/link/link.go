@@ -44,8 +44,8 @@ type Options struct {
 	// readTimeout.
 	Silence time.Duration
 
-	// Asks is how long to wait for an answer before asking the server whether the session is still at work. If the
-	// session is waiting for the client, the connection is lost. 0: never ask; only Silence counts.
+	// Asks is how long a connection waits for an answer before it asks the server, over another connection, whether the
+	// session is still at work. If the session is idle, the connection counts as lost. 0: it never asks.
 	Asks time.Duration
 
 	// Idle is how long the server waits before it ends an idle session; 0: twice Silence, but at least a minute,
@@ -124,7 +124,7 @@ const mostLost = 64
 func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	c := &conn{connector: k, generation: k.generation.Load(), renewals: k.renewals.Load()}
 	var below *watched
-	made, err := k.Connector.Connect(context.WithValue(ctx, dialed{}, &below))
+	made, err := k.Connector.Connect(context.WithValue(ctx, dialedKey{}, &below))
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	if below != nil {
-		below.works = unknown
+		below.works = assumeWork
 		if c.marker != "" {
 			below.works = func() bool { return k.works(c.marker, c.server) }
 		}
@@ -170,7 +170,8 @@ func (k *connector) giveBack(lost []string) {
 	k.lost = append(k.lost, lost...)
 }
 
-// Close ends the lost sessions, because no later connection will. It implements io.Closer: sql.DB.Close calls it.
+// Close ends the server's sessions of lost connections. Otherwise each new connection does that. Close implements
+// io.Closer, and sql.DB.Close calls it.
 func (k *connector) Close() error {
 	k.mu.Lock()
 	none := len(k.lost) == 0

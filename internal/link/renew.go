@@ -24,7 +24,7 @@ type driverOf struct {
 	connector *connector
 }
 
-// Driver implements driver.Connector.
+// Driver returns a driver through which the connector can be found again.
 func (k *connector) Driver() driver.Driver { return driverOf{k.Connector.Driver(), k} }
 
 // denials are the server's error codes for a missing privilege: on a database, a table, a column, globally, on a
@@ -44,19 +44,19 @@ func (c *conn) noted(err error) error {
 	return err
 }
 
-// QueryContext implements driver.QueryerContext.
+// QueryContext runs a query. After an error for a missing privilege, the pool renews its connections.
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	rows, err := c.session.QueryContext(ctx, query, args)
 	return rows, c.noted(err)
 }
 
-// ExecContext implements driver.ExecerContext.
+// ExecContext runs a statement. After an error for a missing privilege, the pool renews its connections.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	result, err := c.session.ExecContext(ctx, query, args)
 	return result, c.noted(err)
 }
 
-// PrepareContext implements driver.ConnPrepareContext.
+// PrepareContext prepares a statement. After an error for a missing privilege, the pool renews its connections.
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	statement, err := c.session.PrepareContext(ctx, query)
 	return statement, c.noted(err)

@@ -22,13 +22,13 @@ type watched struct {
 	net.Conn
 	asks     time.Duration
 	deadline time.Time   // the driver's read deadline
-	works    func() bool // asks whether the session is at work; nil during its set-up: silence then means a loss
+	works    func() bool // asks whether the session is at work; nil during the session's set-up, when silence means a loss
 }
 
 // lastAnswer is how long an answer may still be on its way after the server said that the session is idle.
 const lastAnswer = time.Second
 
-// Read implements net.Conn.
+// Read reads from the connection. While no answer arrives, it asks the server whether the session is still at work.
 func (w *watched) Read(b []byte) (int, error) {
 	for {
 		until := w.deadline
@@ -70,11 +70,11 @@ func (w *watched) SyscallConn() (syscall.RawConn, error) {
 	return c.SyscallConn()
 }
 
-// dialed is the context key under which the dialer stores its connection.
-type dialed struct{}
+// dialedKey is the key of a context's value that points to where dial stores its connection.
+type dialedKey struct{}
 
-// dial connects. If ctx has a pointer under the key dialed, dial stores the watched connection there. The code that
-// sets up the session reads it.
+// dial connects. It also stores the watched connection in the variable to which the context's dialedKey points, where
+// the code that sets up the session finds it.
 func (k *connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
@@ -85,15 +85,15 @@ func (k *connector) dial(ctx context.Context, network, address string) (net.Conn
 		return c, nil
 	}
 	w := &watched{Conn: c, asks: k.asks}
-	if made, ok := ctx.Value(dialed{}).(*(*watched)); ok {
+	if made, ok := ctx.Value(dialedKey{}).(*(*watched)); ok {
 		*made = w
 	}
 	return w, nil
 }
 
-// unknown says that a session is at work. It is used for a session without a user lock, about which the server can't be
-// asked.
-func unknown() bool { return true }
+// assumeWork says that a session is at work. It serves a session that holds no user lock: the server can't be asked
+// about such a session.
+func assumeWork() bool { return true }
 
 // works reports whether the session that holds a user lock is at work. It also returns true if it can't find out: the
 // server can't be reached, or a different server, which doesn't have the session, answers at its address.

@@ -51,8 +51,8 @@ func Quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// completed is an error with a changed text: File.Err has added "-c FILE" to its commands, or Named has replaced the
-// placeholder Views.
+// completed is an error whose text was completed: with "-c FILE" in the commands that it names, or with the names of
+// views.
 type completed struct {
 	error
 	text string

@@ -55,7 +55,7 @@ func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	return nil, errUnexpected
 }
 
-// Read implements net.Conn.
+// Read reads up to len(b) bytes, once the socket has data.
 func (c *conn) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -72,7 +72,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements net.Conn.
+// Write writes all of b. It waits while the socket's buffer is full.
 func (c *conn) Write(b []byte) (int, error) {
 	written := 0
 	for written < len(b) {
@@ -109,12 +109,13 @@ func (t *transfer) init(call uintptr, flags int) {
 	t.call, t.flags, t.try = call, uintptr(flags), t.attempt
 }
 
-// do makes the system call with b, once the socket is ready. when is a RawConn's Read or Write, which waits for that.
-func (t *transfer) do(when func(func(fd uintptr) bool) error, b []byte) (n int, errno syscall.Errno, err error) {
+// do makes the system call with b, once the socket is ready. `whenReady` is a RawConn's method Read or Write, which waits
+// until the socket is ready.
+func (t *transfer) do(whenReady func(func(fd uintptr) bool) error, b []byte) (n int, errno syscall.Errno, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.b, t.n, t.errno = b, 0, 0
-	err = when(t.try)
+	err = whenReady(t.try)
 	t.b = nil
 	return t.n, t.errno, err
 }
@@ -137,16 +138,17 @@ func (t *transfer) attempt(fd uintptr) bool {
 
 var errUnexpected = errors.New("the other side sent unexpected data")
 
-// looked stands for the socket of an idle connection that was already checked. It implements syscall.RawConn.
+// looked stands for the socket of an idle connection that was already checked. Its methods do nothing, so that the
+// driver does not check the socket again.
 type looked struct{}
 
 var _ syscall.RawConn = looked{}
 
-// Control implements syscall.RawConn.
+// Control does nothing.
 func (looked) Control(func(uintptr)) error { return nil }
 
-// Read implements syscall.RawConn.
+// Read does nothing.
 func (looked) Read(func(uintptr) bool) error { return nil }
 
-// Write implements syscall.RawConn.
+// Write does nothing.
 func (looked) Write(func(uintptr) bool) error { return nil }

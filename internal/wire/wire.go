@@ -17,7 +17,7 @@ type Reader struct {
 	bad  bool
 }
 
-// NewReader reads s.
+// NewReader returns a reader of the elements in s.
 func NewReader(s string) Reader { return Reader{rest: s} }
 
 // Bad reports whether an element was missing or malformed.
@@ -38,7 +38,7 @@ func (r *Reader) Uvarint() uint64 {
 	for i := 0; i < len(r.rest) && i < binary.MaxVarintLen64; i++ {
 		c := r.rest[i]
 		if i == binary.MaxVarintLen64-1 && c > 1 || i > 0 && c == 0 {
-			break // too large, or not the shortest form
+			break // the number is above 64 bits, or is not in its shortest form
 		}
 		v |= uint64(c&0x7f) << (7 * i)
 		if c < 0x80 {
