@@ -47,7 +47,7 @@ func decode(t *Table, column string, stages [][]Codec) bodies {
 	most := 0
 	for i, stage := range stages {
 		if i > 0 && t.col(column).Text {
-			break // a text column can't hold compressed data, which all stages but the first decode
+			break // all codecs after the first stage decompress, and a text column can't hold compressed data
 		}
 		for _, c := range stage {
 			n := 0
@@ -87,7 +87,7 @@ func decode(t *Table, column string, stages [][]Codec) bodies {
 	b.decoded = make([]replicator.Object, len(values))
 	for i, v := range values {
 		if len(v) > 0 {
-			b.decoded[i], _ = best[0].Decode(v) // failures were counted above, when the codec was chosen
+			b.decoded[i], _ = best[0].Decode(v) // a body that the chosen codec can't decode stays nil
 		}
 	}
 	return b

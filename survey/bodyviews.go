@@ -62,8 +62,8 @@ type candidate struct {
 }
 
 const (
-	mostIndexes = 8  // suggested indexes of one kind of rows
-	mostFields  = 30 // suggested fields of a row or document
+	mostIndexes = 8  // at most so many indexes are suggested for one kind of rows
+	mostFields  = 30 // at most so many fields are suggested for a row or document
 )
 
 // candidates returns the properties that may be worth an index, the most likely first.

@@ -9,9 +9,9 @@ import (
 
 // ForeignKey is a reference from the rows of one table to the rows of another.
 type ForeignKey struct {
-	Columns []string // columns of the referring table
-	Table   string   // the table that is referred to
-	Refers  []string // the columns of Table that Columns refer to, in the order of Columns
+	Columns []string // the columns of the table that has the foreign key
+	Table   string   // the table to which the foreign key refers
+	Refers  []string // the columns of that table, in the order of Columns
 }
 
 // These limit how many joins are proposed for a view.

@@ -11,7 +11,7 @@ import (
 type numbered struct {
 	numberedName
 	tables []*Table // the sampled tables of the group, in the order of their names
-	names  []string // the names of all tables of the group
+	names  []string // the names of all tables of the group, sampled or not
 	shared *bool    // whether two of the tables may have rows with the same key; nil: not known yet
 }
 
@@ -143,9 +143,9 @@ func takeTogether(g *numbered, f *followed) (part bool, left string) {
 	return false, left
 }
 
-// source returns the table's name. If the table stands for a group of tables, source returns the common start of their
-// names. Comments and names in the file use it.
-func (f *followed) source() string {
+// commonName returns the table's name in the comments and names of the new configuration. If the table stands for a
+// group of numbered tables, that is the common start of their names.
+func (f *followed) commonName() string {
 	if f.parts != nil {
 		return strings.TrimRight(f.parts.stem, "_-")
 	}

@@ -144,7 +144,7 @@ type reader struct {
 	conn     *sql.Conn
 	address  string
 	database string
-	also     []string // further columns to sample
+	also     []string // columns to sample that are not sampled by default; *: all
 	sampled  int      // total size of the samples so far, in bytes
 }
 
@@ -225,7 +225,7 @@ func (r *reader) choose(ctx context.Context, db *Database, names, only []string)
 	for _, name := range wanted {
 		chosen[name] = true
 	}
-	for name := range db.Kept { // sampled, too, so that the new file can keep the same views in them
+	for name := range db.Kept { // sample the tables of existing views, so that the new file can keep these views in them
 		chosen[name] = chosen[name] || len(only) == 0
 	}
 	return chosen, nil

@@ -11,7 +11,7 @@ type roles struct {
 	version string // the version column; "" if rows are changed in place
 	offset  []string
 	body    *bodies  // the column with encoded documents, and its sampled values; nil: the rows have only plain columns
-	objects []string // further columns that contain objects
+	objects []string // the columns that contain objects, without the body's
 	valueOf string   // the column with an attribute's value; "" if the rows are not attributes of an entity
 	isLog   bool     // the rows never change, and version is the column with the row's number
 	problem string   // why the program can't read the table, and what to do; "" if it can

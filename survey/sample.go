@@ -64,7 +64,7 @@ func (s *sampler) all(ctx context.Context) error {
 
 // part is a part of a sample: the rows with the lowest keys, those with the highest keys, or some in between.
 type part struct {
-	from      string // a WHERE clause; "" to begin at the lowest or the highest key
+	from      string // the WHERE clause of the query; "": the part begins at the lowest or the highest key
 	direction string
 	rows      int
 }
@@ -102,7 +102,7 @@ func (s *sampler) between(ctx context.Context) error {
 type sampler struct {
 	*reader
 	table   *Table
-	key     []string // the key that the sample follows
+	key     []string // the unique key in whose order the sample is read
 	columns []*Column
 	seen    map[string]bool
 	bytes   int

@@ -36,7 +36,7 @@ func (r *roles) log(t *Table) bool {
 	if key == nil || slices.ContainsFunc(t.Unique, func(u []string) bool { return subset(u, key) }) {
 		return false
 	}
-	for _, u := range t.Unique { // such as (tenant, id, number): tenant and id identify the entity
+	for _, u := range t.Unique { // in a unique key (tenant, id, number), tenant and id identify the entity
 		if last := len(u) - 1; last > 0 && subset(key, u[:last]) && t.col(u[last]).integer() {
 			key = u[:last]
 			break
@@ -44,7 +44,7 @@ func (r *roles) log(t *Table) bool {
 	}
 	sort := ""
 	if r.body != nil {
-		sort = t.sort(key)
+		sort = t.eventColumn(key)
 	}
 	named := slices.ContainsFunc(logWords, func(w string) bool { return strings.Contains(strings.ToLower(t.Name), w) })
 	if !named && (r.body == nil || sort == "" && !t.repeats(key)) {
@@ -76,8 +76,8 @@ func (t *Table) entity() []string {
 	return nil
 }
 
-// sort returns the column of a log that contains the kind of event, or "" if there is none.
-func (t *Table) sort(key []string) string {
+// eventColumn returns the column of a log that contains the kind of event, or "" if there is none.
+func (t *Table) eventColumn(key []string) string {
 	for _, name := range sortNames {
 		c := t.col(name)
 		if c == nil || c.Nullable || !c.shortText() || has(key, c.Name) {
@@ -134,7 +134,7 @@ func (r *roles) attributes(t *Table) bool {
 		len(t.Columns) > 8 || len(distinct(t.Values[attribute.Name])) > fewSorts {
 		return false
 	}
-	for _, u := range t.Unique { // a unique key of the entity, the attribute, and perhaps the value's store or language
+	for _, u := range t.Unique { // the unique key has the entity, the attribute's name, and perhaps a store or language
 		if len(u) > 1 && has(u, attribute.Name) && !has(u, value.Name) {
 			r.key = without(u, attribute.Name)
 			r.column, r.valueOf = attribute.Name, value.Name

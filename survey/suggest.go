@@ -9,7 +9,7 @@ import (
 // plan is the content of a configuration before it is written.
 type plan struct {
 	db     *Database
-	alike  map[string]*numbered // the group of each numbered table, by table name
+	alike  map[string]*numbered // groups of tables whose names differ only in a number at the end, by table name
 	tables []*followed
 	left   []string // notes on tables that the configuration does not follow
 	taken  map[string]bool
@@ -29,7 +29,7 @@ type followed struct {
 
 // sortOfCell has the rows of a table with one value of the column role, or all rows of a table without that role.
 type sortOfCell struct {
-	from       string // the `from` setting of these rows' views: TABLE or TABLE.VALUE
+	from       string // the setting `from` of the suggested views: TABLE or TABLE.VALUE
 	base       string // the start of the names of the suggested views
 	table      *followed
 	docs       int // how many bodies were decoded
@@ -102,7 +102,7 @@ const mostSorts = 20
 func newPlan(db *Database, stages [][]Codec) *plan {
 	p := &plan{db: db, alike: findNumbered(db), taken: map[string]bool{}, given: map[string]bool{}, live: map[string]int{}}
 	all, left := make([]*followed, len(db.Tables)), make([]string, len(db.Tables))
-	for _, i := range db.byWeight() { // the first tables get the enabled views
+	for _, i := range db.byWeight() { // the most important tables first: a sink's first views are enabled
 		all[i], left[i] = p.follow(&db.Tables[i], stages)
 	}
 	p.left = slices.DeleteFunc(left, func(why string) bool { return why == "" })
@@ -132,8 +132,8 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 	return p
 }
 
-// follow finds the roles of a table's columns and suggests views of its bodies. If the table is not followed, f is nil.
-// left is then the reason that the file gives, or "" for a table that the file doesn't mention.
+// follow finds the roles of a table's columns, and suggests views of its bodies. If the new configuration leaves the
+// table out, `f` is nil, and `left` is the reason that a comment gives, or "" for no comment.
 func (p *plan) follow(t *Table, stages [][]Codec) (f *followed, left string) {
 	if ofFramework(t.Name) && !isOwn(t.Name) {
 		return nil, fmt.Sprintf("%s: a framework uses it for itself.", shown(t.Name))
@@ -154,7 +154,7 @@ func (p *plan) follow(t *Table, stages [][]Codec) (f *followed, left string) {
 	if part {
 		return nil, ""
 	}
-	f.name = p.tableName(f.source())
+	f.name = p.tableName(f.commonName())
 	if f.body != nil {
 		p.suggestForBodies(f)
 		f.body.decoded = nil // frees memory, because there may be many tables
@@ -212,8 +212,9 @@ func (p *plan) table(name string) *Table {
 	return nil
 }
 
-// free returns a name for a view in MySQL, which is also the name of the view's table. If a table of that name exists
-// already, free returns it, too. Such a table is empty or already keeps this view, and fits accepts it.
+// free returns a name for a view in MySQL, which is also the name of the view's table. An existing table has that name
+// only if `fits` accepts the table, and the table is empty or already keeps this view. free then returns
+// the table, too.
 func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 	for n := 1; ; n++ {
 		candidate := name
@@ -272,7 +273,7 @@ func appeal(name string) int {
 	}
 	switch {
 	case lower == "id":
-		return 1 // usually a copy of the key
+		return 1 // a property `id` is usually a copy of the key, by which rows are found anyway
 	case strings.Contains(lower, "email"), strings.HasSuffix(lower, "_id"), strings.HasSuffix(lower,
 		"_key"), strings.HasSuffix(lower, "uuid"):
 		return 5

@@ -98,7 +98,8 @@ func SameDatabase(a, b string) bool {
 // sinkNames lists the names of the sinks in a starter configuration, by type, in the order of the file.
 var sinkNames = []pair{{"mysql", "main"}, {"redis", "cache"}, {"elastic", "search"}}
 
-// sinks returns the sinks of the file: those of the targets, and examples of others as comments.
+// sinks returns the sections of the new configuration for one sink of each type. If no view of a sink is enabled, its
+// section is disabled, too.
 func (p *plan) sinks() (all []stanza) {
 	for _, n := range sinkNames {
 		s := stanza{header: "sinks." + n.text, settings: []pair{{"type", quoted(n.name)}}, live: p.live[n.text] > 0}

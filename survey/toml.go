@@ -134,7 +134,8 @@ func HidePassword(dsn, variable string) DSN {
 	return DSN{before: dsn[:colon+1], after: dsn[at:], variable: variable}
 }
 
-// quoted returns the DSN as a TOML string that contains the variable.
+// quoted returns the DSN as a TOML string. If the DSN has a password, the string has an environment variable instead,
+// such as ${SINK_PASSWORD}.
 func (d DSN) quoted() string {
 	before, after := quoted(d.before), quoted(d.after)
 	if d.variable == "" {

@@ -35,7 +35,7 @@ func (d *Database) weight(t *Table) int {
 	if len(words) > 0 {
 		last = words[len(words)-1]
 	}
-	email := func(c Column) bool { return strings.EqualFold(c.Name, "email") } // a table about people
+	email := func(c Column) bool { return strings.EqualFold(c.Name, "email") } // tables with it are about people
 	if slices.Contains(mattering, last) || slices.Contains(mattering, strings.TrimSuffix(last, "s")) ||
 		slices.ContainsFunc(t.Columns, email) {
 		weight += ofName

@@ -29,7 +29,7 @@ func Write(w io.Writer, db *Database, stages [][]Codec) error {
 	return err
 }
 
-// text is the file. Prose starts with "# ", a disabled setting with "#".
+// text is the text of the new configuration. A comment begins with "# ", and a disabled setting with "#".
 type text struct{ bytes.Buffer }
 
 func (t *text) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
@@ -102,19 +102,19 @@ func (t *text) table(f *followed) {
 	switch {
 	case f.Rows == 0 && f.body == nil:
 		comment = "#"
-		t.say("%s is empty, or was when this was written.", shown(f.source()))
+		t.say("%s is empty, or was when this was written.", shown(f.commonName()))
 	case f.valueOf != "":
-		t.say("%s: a row for each attribute of an entity, whose value is in %s.", shown(f.source()), shown(f.valueOf))
+		t.say("%s: a row for each attribute of an entity, whose value is in %s.", shown(f.commonName()), shown(f.valueOf))
 	case f.isLog:
 		t.log(f)
 	case f.version != "":
-		t.say("%s: a row for each version of a cell.", shown(f.source()))
+		t.say("%s: a row for each version of a cell.", shown(f.commonName()))
 	case f.body != nil && f.isOutbox():
-		t.say("%s: an outbox, a row for each event.", shown(f.source()))
+		t.say("%s: an outbox, a row for each event.", shown(f.commonName()))
 	case f.body != nil:
-		t.say("%s: a row for each cell, changed in place.", shown(f.source()))
+		t.say("%s: a row for each cell, changed in place.", shown(f.commonName()))
 	default:
-		t.say("%s: plain rows, without a body: the columns are what views are made of.", shown(f.source()))
+		t.say("%s: plain rows, without a body: the columns are what views are made of.", shown(f.commonName()))
 	}
 	if own := f.others(); f.body != nil && len(own) > 0 {
 		t.say("Views have its other columns, too: %s.", shownList(own))

@@ -158,8 +158,8 @@ func (a *Application) handle(old map[string]any) map[string]any {
 	return state
 }
 
-// stateSQL returns an SQL expression for the JSON object `state`. The expression inserts each value of type decimal as a
-// DECIMAL.
+// stateSQL returns an SQL expression for the JSON object `state`. The expression inserts each value of type decimal as
+// a DECIMAL.
 func stateSQL(state map[string]any) (expression string, args []any) {
 	rest := map[string]any{}
 	expression = "?"

@@ -147,8 +147,8 @@ func (d *Decoder) decodeKey(key []byte) (c replicator.Cell, err error) {
 	return c, nil
 }
 
-// shareText decodes a JSON string and stores it in `last`. If `last` already contains an equal string, shareText returns
-// that one, so that records share its memory.
+// shareText decodes a JSON string and stores it in `last`. If `last` already contains an equal string, shareText
+// returns that one, so that records share its memory.
 func shareText(last *string, text []byte) (string, error) {
 	decoded, err := jsonscan.Bytes(text)
 	if string(decoded) != *last {

@@ -5,8 +5,8 @@
 //
 // If a goroutine wakes another one while a processor is idle, the runtime wakes a thread to look for work. That thread
 // takes work that the busy processor would have done a moment later. A program with frequent small tasks spends a fifth
-// of its CPU time on that: with 1,000 transactions a second (go run ./bench -only latency), a transaction into MySQL cost
-// 230 to 236 µs on two processors, and 170 to 172 on one.
+// of its CPU time on that: with 1,000 transactions a second (go run ./bench -only latency), a transaction into MySQL
+// cost 230 to 236 µs on two processors, and 170 to 172 on one.
 //
 // The program begins with one processor. Beginning with two often made the first two seconds of live work the slowest.
 package cores

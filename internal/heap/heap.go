@@ -16,7 +16,7 @@ const (
 	room    = 72 << 20 // bytes up to which the heap may always grow, unless the constant `most` allows less
 	least   = 60       // lowest GC percentage, for much memory in use
 	most    = 400      // highest GC percentage, for little memory in use
-	unequal = 10       // smaller changes of the GC percentage are skipped, because setting it stops the program for a moment
+	unequal = 10       // smaller changes of the GC percentage are skipped: setting it stops the program a moment
 )
 
 // percent returns the GC percentage for so many bytes in use: how much the heap may grow until the next collection.

@@ -38,8 +38,8 @@ func Prepare(t testing.TB, s *servers.Server, database, schema string) (client M
 func ForSink(dsn string) string { return strings.Replace(dsn, reader+":", keeper+":", 1) }
 
 // withSinkAccount changes a configuration so that its sinks connect with the account that maintains the views. For each
-// environment variable with a DSN from Prepare, it adds a variable with that account's DSN, which the sinks then use. It
-// returns the configuration and all variables.
+// environment variable with a DSN from Prepare, it adds a variable with that account's DSN, which the sinks then use.
+// It returns the configuration and all variables.
 func withSinkAccount(config string, env []string) (string, []string) {
 	at := strings.Index(config, "\n[sinks.")
 	if at < 0 {

@@ -170,8 +170,8 @@ func (k *connector) giveBack(lost []string) {
 	k.lost = append(k.lost, lost...)
 }
 
-// Close ends the server's sessions of lost connections. Otherwise each new connection does that. Close implements
-// io.Closer, and sql.DB.Close calls it.
+// Close ends the server's sessions of lost connections. While the pool is open, each new connection does that.
+// sql.DB.Close calls Close.
 func (k *connector) Close() error {
 	k.mu.Lock()
 	none := len(k.lost) == 0

@@ -15,7 +15,7 @@ type MissingError struct {
 
 func (e *MissingError) Error() string {
 	sp := specs[e.Kind]
-	if sp == nil { // not a server but a tool, such as a browser; PATH was not searched
+	if sp == nil { // The kind is not a server but a tool, such as a browser. A tool is never taken from PATH.
 		return fmt.Sprintf("servers: no %s on this machine: %s. Use a machine with apt and a Debian mirror (or set %s to the URL of one), "+
 			"or set %s to a cache that was filled on such a machine", e.Kind, strings.Join(e.Looked, "; "),
 			mirrorVariable, cacheVariable)

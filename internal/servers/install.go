@@ -123,8 +123,8 @@ func opened(kind Kind, root string) (*installation, error) {
 	return in, nil
 }
 
-// complete records the programs' version and creates the data directory to copy. These are the last steps of every
-// installation.
+// complete does the last steps of every installation: it records the programs' version, and creates a data directory.
+// Each new server gets a copy of this directory, unless its options need another.
 func complete(ctx context.Context, in *installation, log *os.File, say func(string)) error {
 	v, _, err := serverVersion(in.server())
 	if err != nil {
@@ -215,7 +215,7 @@ func adopt(ctx context.Context, kind Kind, path, dir string, log *os.File, say f
 		return fmt.Errorf("servers: %w", err)
 	}
 	for _, name := range sp.programs {
-		if target, err := lookPath(name); err == nil { // clients are optional: Program reports a missing one
+		if target, err := lookPath(name); err == nil { // clients are optional: `Program` reports one that is missing
 			if err := write(name, target); err != nil {
 				return fmt.Errorf("servers: %w", err)
 			}

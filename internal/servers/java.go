@@ -16,8 +16,8 @@ import (
 // javaSuites maps the Java releases that can be fetched to the Debian suites that have them.
 var javaSuites = map[int]string{17: "bookworm", 21: "trixie"}
 
-// javaHome returns the JAVA_HOME of a Java installation that can run the server. It prefers the machine's own, and
-// otherwise fetches Debian's.
+// javaHome returns the directory of a Java installation whose version suits a server that is written in Java. It
+// prefers an installation of the machine. If there is none, it fetches Debian's.
 func javaHome(ctx context.Context, cache string, sp *spec, say func(string)) (string, error) {
 	if home := installedJava(sp.java, sp.javaBelow); home != "" {
 		return home, nil

@@ -12,7 +12,7 @@ import (
 // Kind is a kind of server: a program, and a release series with the same behaviour.
 type Kind string
 
-// The kinds that can be started.
+// The kinds of servers that this package can start.
 const (
 	MySQL       Kind = "mysql"     // MySQL 9
 	MySQL80     Kind = "mysql-8.0" // MySQL 8.0.15
@@ -46,9 +46,9 @@ type spec struct {
 
 	// initialise creates a new data directory. It is nil if the server itself creates it.
 	initialise func(ctx context.Context, in *installation, data string, args []string, log string) error
-	// shapes matches options that change the data files, so that the cache's data directory can't be copied. nil: no
-	// option does.
-	shapes *regexp.Regexp
+	// fileOptions matches options that change the form of the data files. A server with such an option gets a data
+	// directory of its own instead of a copy of the installation's. nil: no option changes the form.
+	fileOptions *regexp.Regexp
 	// args returns the command line, without the program and the caller's options.
 	args func(in *installation, s *Server) []string
 	// ping returns nil once the server answers and is the one in s.Dir.
@@ -88,41 +88,41 @@ var specs = map[Kind]*spec{
 		suite: "sid", packages: []string{"mysql-server-core", "mysql-client-core"}, size: "65 MB",
 		server: []string{"mysqld"}, programs: []string{"mysql", "mysqladmin", "mysqlbinlog", "mysqldump"},
 		min: version{8, 0, 30}, below: version{10},
-		initialise: initialiseMySQL, shapes: mysqlShapes, args: mysqlArgs, ping: pingSQL, dsn: sqlDSN,
+		initialise: initialiseMySQL, fileOptions: mysqlShapes, args: mysqlArgs, ping: pingSQL, dsn: sqlDSN,
 		leftovers: mysqlSockets,
 	},
 	MySQL80: {
 		suite: "bookworm", packages: oldMySQLLibraries, size: "20 MB",
 		server: []string{"mysqld"}, clients: MySQL, artifact: mysql80Artifact,
-		initialise: initialiseMySQL, shapes: mysqlShapes, args: mysqlArgs, ping: pingSQL, dsn: sqlDSN,
+		initialise: initialiseMySQL, fileOptions: mysqlShapes, args: mysqlArgs, ping: pingSQL, dsn: sqlDSN,
 		leftovers: mysqlSockets, fetch: fetchOldMySQL, remedy: jarRemedy,
 	},
 	MySQL57: {
 		suite: "bookworm", packages: oldMySQLLibraries, size: "20 MB",
 		// MySQL 9's clients can't log in, because they lack the authentication method that 5.7 uses by default.
 		server: []string{"mysqld"}, clients: MariaDB1011, artifact: mysql57Artifact,
-		initialise: initialiseMySQL, shapes: mysqlShapes, args: mysqlArgs, ping: pingSQL, dsn: sqlDSN,
+		initialise: initialiseMySQL, fileOptions: mysqlShapes, args: mysqlArgs, ping: pingSQL, dsn: sqlDSN,
 		leftovers: mysqlSockets, fetch: fetchOldMySQL, remedy: jarRemedy,
 	},
 	MariaDB1011: {
 		suite: "bookworm", packages: mariadbServer, size: "36 MB",
 		server: []string{"mariadbd", "mysqld"}, programs: mariadbTools, aliases: mariadbNames, mariadb: true,
 		min: version{10, 11}, below: version{10, 12},
-		initialise: initialiseMariaDB, shapes: mysqlShapes, args: mariadbArgs, ping: pingSQL, dsn: sqlDSN,
+		initialise: initialiseMariaDB, fileOptions: mysqlShapes, args: mariadbArgs, ping: pingSQL, dsn: sqlDSN,
 		leftovers: mysqlSockets,
 	},
 	MariaDB114: {
 		suite: "bookworm", packages: []string{"libsystemd0", "libstdc++6", "libcrypt1"}, size: "20 MB",
 		server: []string{"mariadbd"}, programs: []string{"mariadb", "mariadb-dump"}, aliases: mariadbNames,
 		clients: MariaDB118, artifact: mariadb114Artifact, mariadb: true,
-		initialise: initialiseMariaDB, shapes: mysqlShapes, args: mariadbArgs, ping: pingSQL, dsn: sqlDSN,
+		initialise: initialiseMariaDB, fileOptions: mysqlShapes, args: mariadbArgs, ping: pingSQL, dsn: sqlDSN,
 		leftovers: mysqlSockets, fetch: fetchMariaDB, remedy: jarRemedy,
 	},
 	MariaDB118: {
 		suite: "trixie", packages: mariadbServer, size: "38 MB",
 		server: []string{"mariadbd", "mysqld"}, programs: mariadbTools, aliases: mariadbNames, mariadb: true,
 		min: version{11, 4}, below: version{13},
-		initialise: initialiseMariaDB, shapes: mysqlShapes, args: mariadbArgs, ping: pingSQL, dsn: sqlDSN,
+		initialise: initialiseMariaDB, fileOptions: mysqlShapes, args: mariadbArgs, ping: pingSQL, dsn: sqlDSN,
 		leftovers: mysqlSockets,
 	},
 	Redis7: {
@@ -197,7 +197,7 @@ func ParseKind(name string) (Kind, error) {
 // IsSQL reports whether servers of the kind speak MySQL's protocol.
 func (k Kind) IsSQL() bool { return slices.Contains(AllSourceKinds(), k) }
 
-// IsMariaDB reports whether servers of the kind are MariaDB.
+// IsMariaDB reports whether the kind is a release series of MariaDB.
 func (k Kind) IsMariaDB() bool { return k == MariaDB1011 || k == MariaDB114 || k == MariaDB118 }
 
 // IsOldMySQL reports whether servers of the kind are MySQL before 8.0.22.

@@ -39,7 +39,8 @@ func runTied(cmd *exec.Cmd) error {
 	return c.Wait()
 }
 
-// pid returns the id of the server's process, which cmd may only have launched.
+// pid returns the id of the server's process. That is a different process than the started one if the started one only
+// launches the server.
 func (p *process) pid() int {
 	if n := p.served.Load(); n != 0 {
 		return int(n)

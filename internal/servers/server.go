@@ -122,8 +122,8 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	for _, name := range specs[s.Kind].leftovers {
-		// The file would prevent the start. For example, a lock file contains the id of a process that has ended, and
-		// a different process may have this id now.
+		// A file that a crash left would prevent the start. For example, a lock file contains the id of the crashed
+		// process, and a different process may have this id now.
 		if err := os.Remove(filepath.Join(s.Dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("servers: %s: %w", s.Kind, err)
 		}
@@ -190,7 +190,7 @@ func (s *Server) prepareData(ctx context.Context) error {
 
 func (s *Server) shaped() bool {
 	for _, arg := range s.opts.Args {
-		if re := specs[s.Kind].shapes; re != nil && re.MatchString(arg) {
+		if re := specs[s.Kind].fileOptions; re != nil && re.MatchString(arg) {
 			return true
 		}
 	}

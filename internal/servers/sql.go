@@ -107,7 +107,8 @@ func initialiseMySQL(ctx context.Context, in *installation, data string, args []
 	}
 	command := append(baseArgs(in, filepath.Dir(data)), "--initialize-insecure", "--init-file="+script, "--datadir="+data)
 	if !in.kind.IsOldMySQL() {
-		// With a small redo log, the copies of the directory are small, too. A server enlarges the log of its own copy.
+		// Each server starts with a copy of this data directory. With a small redo log, the copies are small. A server
+		// enlarges the log of its copy.
 		command = append(command, "--innodb-redo-log-capacity=8M")
 	}
 	if err := runLogged(ctx, nil, log, in.server(), append(command, args...)...); err != nil {

@@ -109,8 +109,8 @@ func (t *transfer) init(call uintptr, flags int) {
 	t.call, t.flags, t.try = call, uintptr(flags), t.attempt
 }
 
-// do makes the system call with b, once the socket is ready. `whenReady` is a RawConn's method Read or Write, which waits
-// until the socket is ready.
+// do makes the system call with b, once the socket is ready. `whenReady` is a RawConn's method Read or Write, which
+// waits until the socket is ready.
 func (t *transfer) do(whenReady func(func(fd uintptr) bool) error, b []byte) (n int, errno syscall.Errno, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,8 +138,8 @@ func (t *transfer) attempt(fd uintptr) bool {
 
 var errUnexpected = errors.New("the other side sent unexpected data")
 
-// looked stands for the socket of an idle connection that was already checked. Its methods do nothing, so that the
-// driver does not check the socket again.
+// looked stands for the socket of an idle connection that was already checked. Its methods do nothing, so a pool
+// finds nothing wrong.
 type looked struct{}
 
 var _ syscall.RawConn = looked{}

@@ -22,7 +22,7 @@ import (
 	"sync"
 )
 
-// spillAt is how many bytes of entries gather in memory before they become a run.
+// spillAt is how many bytes of entries gather in memory before they are written to a file, which is called a run.
 const spillAt = 8 << 20
 
 // Map is a sorted map of byte strings. Nothing can be removed from it. It is safe for concurrent use.
@@ -34,7 +34,7 @@ type Map struct {
 	mu      sync.Mutex
 	changed sync.Cond         // signalled when a merge ends
 	fresh   map[string][]byte // entries that are in no file yet
-	size    int               // the size of fresh, in bytes
+	size    int               // the size of the entries that are in no file yet, in bytes
 	runs    []*run            // files of entries, the oldest first
 	merging bool
 	closed  bool
@@ -77,8 +77,8 @@ func (m *Map) usable() error {
 	return err
 }
 
-// Get calls the function each with the value of every key; ok is false for a key without a value. The value is valid
-// until the function returns. The function must not use the map.
+// Get looks up keys, and calls `each` with the value of every key; ok is false for a key without a value. The value is
+// valid until `each` returns. `each` must not use the map.
 func (m *Map) Get(keys [][]byte, each func(i int, value []byte, ok bool)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,18 +222,19 @@ func (m *Map) due() int {
 		case t == tier:
 			same++
 		}
-		if same >= mergedAtOnce { // from i on, enough runs have this tier, and none has a higher one
+		if same >= mergedAtOnce { // the runs from i on have tiers up to `tier`, and enough of them to merge have that one
 			from = i
 		}
 	}
 	return from
 }
 
-// tier returns how often runs of spillAt bytes were merged, mergedAtOnce at a time, to make a run of this size.
+// tier rates a run (a file of entries) by its size: 0 for a file that was never merged, 1 for about mergedAtOnce of
+// these in one file, 2 for about mergedAtOnce files of tier 1, and so on.
 func (m *Map) tier(r *run) int { return bits.Len64(uint64(r.size)/uint64(m.spillAt)) / 2 }
 
-// mergeRuns replaces the runs from an index on by one run. While it merges, other runs may be appended, but nothing
-// else changes.
+// mergeRuns merges the files `old`, which are those of m.runs from the index `from` on, into one file. Meanwhile,
+// m.runs may get more files at its end, but does not change otherwise.
 func (m *Map) mergeRuns(from int, old []*run) {
 	merged, err := m.mergeAll(old)
 	m.mu.Lock()

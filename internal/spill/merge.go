@@ -34,7 +34,8 @@ func merge(all []source, each func(key, value []byte) (bool, error)) error {
 			return err
 		}
 		kept := left[:0]
-		// Advance each source with this key. The newest is the last to advance, because key points into its memory.
+		// Move each source that is at `key` to its next entry. The newest source moves last, because `key` is a part of
+		// its memory.
 		for i, s := range left {
 			if k, _ := s.entry(); i == newest || i < newest && bytes.Equal(k, key) {
 				more, err := s.next()
@@ -80,7 +81,7 @@ func (c *cursor) next() (bool, error) {
 
 func (c *cursor) entry() (key, value []byte) { return c.key, c.value }
 
-// inMemory is a source that reads a map.
+// inMemory returns the entries of a map in the order of their keys.
 type inMemory struct {
 	values map[string][]byte
 	keys   []string // the map's keys, sorted

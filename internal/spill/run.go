@@ -21,10 +21,9 @@ type run struct {
 	count  int
 	filter filter
 
-	// By block: where the block begins in the file, and where its first key begins in keys.
-	offsets []int64
-	starts  []int64
-	keys    []byte
+	offsets []int64 // by block: where the block begins in the file
+	starts  []int64 // by block: where the block's first key begins in the field `keys`
+	keys    []byte  // the first keys of all blocks, one after the other
 }
 
 func (r *run) first(block int) []byte {
@@ -40,7 +39,7 @@ func (r *run) blockOf(key []byte) int {
 	return sort.Search(len(r.offsets), func(i int) bool { return bytes.Compare(r.first(i), key) > 0 }) - 1
 }
 
-// read reads a block. It uses the array of the slice memory if that is large enough.
+// read reads a block into the array of `memory`, or into a new array if that one is too small.
 func (r *run) read(block int, memory []byte) ([]byte, error) {
 	end := r.size
 	if block+1 < len(r.offsets) {
@@ -55,7 +54,7 @@ func (r *run) read(block int, memory []byte) ([]byte, error) {
 	return memory, err
 }
 
-// get looks up a key. It reads the block that may have the key into the slice memory, or into a larger slice if needed.
+// get looks up a key. It reads the block that may have the key into `memory`, or into a larger slice if needed.
 // It returns the block, and the value as a part of the block.
 func (r *run) get(key, memory []byte) (value []byte, ok bool, block []byte, err error) {
 	at := r.blockOf(key)
@@ -137,7 +136,7 @@ func (w *writer) add(key, value []byte) error {
 	return nil
 }
 
-// end writes the buffered entries to the file. It returns the run, which can then be read.
+// end writes the entries that are still buffered to the file. The file can then be read.
 func (w *writer) end() (*run, error) {
 	if err := w.out.Flush(); err != nil {
 		return nil, err

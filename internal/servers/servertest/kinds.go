@@ -15,8 +15,8 @@ const (
 	insteadVariable = "REPLICATOR_TEST_INSTEAD"
 )
 
-// standIns maps kinds to the kinds that can replace them. Tests that run on any server of a product name the kind in
-// the key.
+// standIns maps a kind of server to the kinds that may replace it. A test that runs on any release of a product, such
+// as MySQL, asks for the kind that is a key of this map.
 var standIns = map[servers.Kind][]servers.Kind{
 	servers.MySQL:         {servers.MySQL80, servers.MySQL57},
 	servers.MariaDB1011:   {servers.MariaDB114, servers.MariaDB118},

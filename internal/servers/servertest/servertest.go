@@ -215,20 +215,21 @@ func EachKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	EachKindOf(t, sources(t), test)
 }
 
-// First is Each for only the first kind, for tests of behaviour that does not differ between kinds. In `make matrix`,
-// each kind is the first one once.
+// First runs a subtest with the shared server of only one kind that has a binlog, the first kind of the test run. It is
+// for behaviour that does not differ between kinds. `make matrix` makes each kind the first one once.
 func First(t *testing.T, test func(t *testing.T, s *servers.Server)) {
 	t.Helper()
 	FirstKind(t, func(t *testing.T, kind servers.Kind) { test(t, Shared(t, kind)) })
 }
 
-// FirstKind is EachKind for only the first kind.
+// FirstKind runs a subtest for only one kind that has a binlog, the first kind of the test run. It is for a test that
+// starts its own servers.
 func FirstKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
 	EachKindOf(t, sources(t)[:1], test)
 }
 
-// EachKindOf is EachKind for the given kinds.
+// EachKindOf runs a subtest for each of the given kinds, all kinds at once. It returns when all subtests have ended.
 func EachKindOf(t *testing.T, kinds []servers.Kind, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
 	var tests sync.WaitGroup
