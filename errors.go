@@ -54,8 +54,8 @@ func (e *Overtaken) Error() string {
 	return fmt.Sprintf("view %s: another replicator, which reads another server, has taken it over", e.View)
 }
 
-// ErrTakenOver: another process now maintains the view. That process may be a short repair, or may run until the
-// operator stops one of the two. Taking the view back at once would interrupt it.
+// ErrTakenOver is a Kafka sink's error: another process now publishes the view. That process may be a short repair, or
+// may run until the operator stops one of the two. Taking the view back at once would interrupt it.
 var ErrTakenOver = errors.New("another process has taken it over")
 
 type tableError struct {

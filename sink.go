@@ -37,7 +37,7 @@ type Mark struct {
 	Err error // why the mark can't be read, so that the view's contents are unknown; nil: it was read
 
 	// Lost says why the sink holds less than its mark claims, and wraps ErrSinkLost. The mark then counts as never set.
-	// nil: nothing is lost, or the mark itself shows the loss.
+	// Only a Kafka sink sets it. nil: nothing is lost, or the mark itself shows the loss.
 	Lost error
 }
 

@@ -106,8 +106,9 @@ func (s Standing) Raise(next Standing) Standing {
 	return at
 }
 
-// Anew returns the Standing of a view that is to be filled again from the beginning. The states of its cells stay, and
-// the fill rewrites every entry in place. Position stays, so that new changes get higher log positions than the states.
+// Anew returns the Standing of a view that `checkpoint reset` has filled again from the beginning. The states of its
+// cells stay, and the fill rewrites every entry in place. Position stays, so that new changes get higher log positions
+// than the states.
 func (s Standing) Anew() Standing {
 	return Standing{Position: s.Position, Fill: map[string]Progress{}, Repair: true,
 		Epoch: max(s.Epoch+1, time.Now().UnixMicro())}
