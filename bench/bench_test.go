@@ -67,8 +67,19 @@ func TestEveryStageEndsWithTheRightRows(t *testing.T) {
 		"catch-up": entities, "fill": entities,
 		"latency": l.entities, "latency-redis": l.entities, // each is written once, some twice
 		"latency-both-mysql": l.entities, "latency-both-redis": l.entities,
-		"transaction": l.entities, "transaction-redis": l.entities,
 	})
+}
+
+func TestTransactionsEndWithTheRightRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program")
+	}
+	t.Parallel()
+	l := quickLab(t, servers.MySQL, linked(t))
+	if err := l.transaction(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	checkRows(t, l, map[string]int{"transaction": l.entities, "transaction-redis": l.entities})
 }
 
 func checkRows(t *testing.T, l *lab, want map[string]int) {
