@@ -26,8 +26,8 @@ func (c Cell) String() string {
 	return c.Table + "." + c.Column + " " + c.Key.String()
 }
 
-// Key is the encoded tuple of a cell's key values, made by MakeKey. Two keys are equal exactly when their values are.
-// Sinks store the encoding, so it must never change.
+// Key is the encoded tuple of a cell's key values, made by MakeKey. The cells of a table that have the same key form an
+// entity. Two keys are equal exactly when their values are. Sinks store the encoding, so it must never change.
 type Key string
 
 const (

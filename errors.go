@@ -84,7 +84,8 @@ func (e viewError) Error() string { return e.err.Error() }
 func (e viewError) Unwrap() error { return e.err }
 
 // OfView marks err as an error that concerns only the named views: their target is missing, can't hold the view, or
-// refuses a write. The other views go on. If several views fail independently, their errors are joined.
+// refuses a write. The other views go on. An error of the whole sink, such as a refused connection, never becomes an
+// OfView error. If several views fail independently, their errors are joined.
 func OfView(err error, views ...string) error {
 	if err == nil {
 		return nil

@@ -9,7 +9,8 @@ import (
 )
 
 // An identity is a text that says which rows of a table form a cell, and what a row's version is. The configuration
-// alone can't say that, because the source defines the types, collations and unique keys of the columns. A view's
+// alone can't say that, because the source defines the types, collations and unique keys of the columns. If a unique
+// key allows only one row per cell, the log position is the version, even if there is a version column. A view's
 // fingerprint is "<part of the configuration>.<part of its tables' identities>", because the view is wrong once an
 // identity changes.
 

@@ -52,7 +52,7 @@ func (s State) Next(op Op) (State, bool) {
 			return s, false
 		}
 		// A replayed delete, or the late re-read of a second replicator, must not remove what was put after it. AsOf
-		// rises all the same. Otherwise a delayed put of the deleted version could arrive and stay.
+		// rises anyway. Otherwise a delayed put of the deleted version could arrive and stay.
 		if op.AsOf < s.Order && op.Version <= s.Version {
 			return State{Version: s.Version, Order: s.Order, AsOf: op.AsOf}, false
 		}

@@ -4,7 +4,8 @@ package replicator
 // source that made the Token understands it.
 //
 // An Order is an int64 that grows along the source's log. Every row and every end of a transaction has one, the same on
-// every replay. When the source moves to another server, Orders continue above all earlier ones.
+// every replay. A row comes after a position exactly if its Order is greater. When the source moves to another server,
+// Orders continue above all earlier ones.
 //
 // A Changelog repeats the changes of another log, and its rows keep the Orders of that log. These are never compared
 // with positions in the Changelog itself (Handler.Commit, Reader.Locate, Row.Place).
@@ -17,7 +18,8 @@ type Position struct {
 const EpochShift = 54
 
 // EpochOf returns the epoch of an Order, which grows when a source moves to another server or begins a new log. The
-// higher epoch always wins, whichever change came first. A process that finds a higher epoch than its own in the sink
+// higher epoch always wins, whichever change came first. An epoch exists once a sink holds a Mark with it, so no state
+// in a sink has a higher epoch than its view's Mark. A process that finds a higher epoch than its own in the sink
 // knows that all its writes would be stale (Overtaken).
 func EpochOf(order int64) int { return int(order >> EpochShift) }
 

@@ -16,8 +16,8 @@ type Shadower interface {
 
 	// Swap replaces the views by their shadows, with everything that the sink remembers of them: all or none, at once
 	// for every reader. The next Swap or Open of the views completes an interrupted one. An OfView error names views
-	// that can't be swapped, and leaves all shadows unchanged. No process may apply to these views during the swap, and
-	// other processes must Open them again after it.
+	// that can't be swapped, and leaves all shadows unchanged. After a swap there are no shadows. No process may apply
+	// to these views during the swap, and other processes must Open them again after it.
 	Swap(ctx context.Context, source string, views []*View) error
 
 	// Discard removes what is left of the views' shadows. After a swap, that is the views' former contents.

@@ -46,11 +46,11 @@ type Mark struct {
 // apply ops of the same key at the same time.
 type Target interface {
 	// Apply applies ops by the rule of State.Next, each to all of its views in one step. No two ops are of one cell.
-	// When Apply returns, everything that it applied is durable.
+	// When Apply returns, everything that it applied is durable. The same ops may be applied again.
 	//
-	// A value that a view can't hold is returned in Rejected, and the cell then contributes nothing to that view. An
-	// error is temporary unless it is Fatal, and concerns all views unless it is OfView. After the return, the caller
-	// may reuse the slice, but not the contents of the ops' Values.
+	// A value that a view can't hold is returned in Rejected, and the cell then contributes nothing to that view; other
+	// values are applied. An error is temporary unless it is Fatal, and concerns all views unless it is OfView. After
+	// the return, the caller may reuse the slice, but not the contents of the ops' Values.
 	Apply(ctx context.Context, ops []Op) (Applied, error)
 
 	// Versions returns, for each cell, the lowest and highest version in the target's views that the cell feeds. A view
@@ -62,17 +62,19 @@ type Target interface {
 	//
 	// If the old progress is gone, or Below one that this target has seen, the sink lost data and the error wraps
 	// ErrSinkLost. If the sink must keep progress in a different epoch than at's, the error is Overtaken. If another
-	// target registered the same epoch since this one was opened, the error is temporary, because that target may read
-	// another log. Mark checks all this even if there is nothing to write.
+	// target registered the same epoch since this one was opened, the error is temporary and nothing is saved, because
+	// that target may read another log. Mark checks all this even if there is nothing to write.
 	Mark(ctx context.Context, at Standing) error
 
 	// Outdated returns cells that a view of the target still has, although the op that was last applied to them is
-	// before the given order. Their rows may have been deleted while the log was not being read. The first
-	// call passes "" as `after`, and each later call the `next` of the call before it, until `next` is empty.
+	// before the given order. Their rows may have been deleted while the log was not being read. A superfluous cell
+	// does no harm: it is only read again. The first call passes "" as `after`, and each later call the `next` of the
+	// call before it, until `next` is empty.
 	Outdated(ctx context.Context, before int64, after string, limit int) (cells []Cell, next string, err error)
 
 	// Dead lists the cells that are missing from a view because they are dead letters (see Value.Err and Rejected), a
-	// page at a time. So every replicator can find them, even if the store lost its dead letters. Dead may read
+	// page at a time. The next op that is applied removes the cell from the list. So every replicator can find the
+	// missing cells, even if the store lost its dead letters. Dead may read
 	// everything that the sink remembers, and may return cells twice or cells that are not missing.
 	Dead(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 

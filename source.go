@@ -17,13 +17,13 @@ type Source interface {
 	Oldest(ctx context.Context, known []Position) (Position, error)
 
 	// Open returns a reader that starts at the earliest of the given positions, in the epoch of the newest. It proves
-	// that the log has everything that had been read when the positions were made. If the log lacks something, the
-	// error wraps ErrLost. If another server can't prove it, the error is Fatal.
+	// that they are positions of this log, and that the log has everything that had been read when they were made. If
+	// the log lacks something, the error wraps ErrLost. If another server can't prove it, the error is Fatal.
 	//
 	// If the source is now another server that has everything, reading continues there, with Orders above every earlier
 	// one. Reader.Start then differs from the given positions, and must be saved before anything read is applied.
 	//
-	// The reader reads only the named tables (all, if none is named).
+	// The reader reads only the named tables (all, if none is named). Events of other tables cause no errors.
 	Open(ctx context.Context, at []Position, tables ...string) (Reader, error)
 
 	// Includes reports whether p certainly includes everything that q includes, even if two servers made them.
@@ -41,7 +41,8 @@ type Source interface {
 }
 
 // Changelog is a Source whose log contains every cell, if it is read from its beginning: each change in order, or at
-// least the newest row. So a fill reads the log, and scans nothing.
+// least the newest row. So a fill reads the log, and scans nothing. A scan
+// beside the reading would deliver older changes after newer ones.
 type Changelog interface {
 	Source
 
@@ -59,8 +60,8 @@ type Changelog interface {
 	Remembers(ctx context.Context, since time.Time) (bool, error)
 }
 
-// Reader reads one source for one pipeline. Read is called once, from one goroutine. Other goroutines may call the
-// other methods at the same time.
+// Reader reads one source for one pipeline. Its Orders continue those of its Start. Read is called once, from one
+// goroutine. Other goroutines may call the other methods at the same time.
 type Reader interface {
 	// Start is where reading begins.
 	Start() Position
@@ -91,9 +92,9 @@ type Reader interface {
 	// but at least one is returned. The rows include every change up to asOf, and may include later ones.
 	Newest(ctx context.Context, cells []Cell, bytes int64) (rows []*Row, asOf int64, err error)
 
-	// Scan reads the next rows of a table. after is the Next of the previous chunk ("" at the start). columns are
-	// values of the column role: Scan reads only cells with one of them, or all cells if columns is empty. It may leave
-	// out rows that are not the newest of their cells.
+	// Scan reads the next rows of a table, in any order that stays the same throughout the scan. after is the Next of
+	// the previous chunk ("" at the start). columns are values of the column role: Scan reads only cells with one of
+	// them, or all cells if columns is empty. It may leave out rows that are not the newest of their cells.
 	Scan(ctx context.Context, table string, columns []string, after string, limit ScanLimit) (Chunk, error)
 
 	// Includes reports whether p includes every transaction that fence names: a GTID set, or FILE:POS.

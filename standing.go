@@ -81,8 +81,9 @@ func (p Progress) Less(o Progress) bool {
 }
 
 // Raise returns the new progress that a sink must keep (its mark): s is the old one, and next was reached since. A mark
-// never falls: the higher position counts, and within one fill the farther progress of each table. A later fill
-// replaces an earlier one, because it was started for changes that the earlier one missed.
+// never falls: the higher position counts, and within one fill the farther progress of each table, even if two
+// replicators continue one fill, because both read everything since it began. A later fill replaces an earlier one,
+// because it was started for changes that the earlier one missed.
 func (s Standing) Raise(next Standing) Standing {
 	if s.Position.IsZero() {
 		return next
