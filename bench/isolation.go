@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"replicator/internal/servers"
@@ -28,35 +27,28 @@ func troublesOf(server *servers.Server, spoil func(ctx context.Context, s *liveS
 }
 
 // isolation measures the latency into an index table while Redis fails, and into a hash while the table's server fails.
-func (l *lab) isolation(ctx context.Context) (err error) {
-	store, err := l.startHashes(ctx)
-	if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
-		l.leftOut = append(l.leftOut, fmt.Sprintf("isolation: %v", err))
+func (l *lab) isolation(ctx context.Context) error {
+	return l.withHashes(ctx, "isolation", func(store *hashes) error {
+		flush := func(ctx context.Context, _ *liveSetup) error { return store.drop(ctx) }
+		dropTable := func(ctx context.Context, s *liveSetup) error {
+			_, err := l.sinkDB.ExecContext(ctx, fmt.Sprintf("DROP TABLE %s.%s", s.database, usersEmail))
+			return err
+		}
+		table, hash := l.liveTable(pollEvery), l.liveHash(store, store.notified)
+		for _, t := range troublesOf(store.server, flush) {
+			into := "an index table, Redis " + t.name
+			if err := l.latencyInto(ctx, "isolation-mysql-"+t.name, into, l.sink, table, hash, t.besides); err != nil {
+				return err
+			}
+		}
+		for _, t := range troublesOf(l.sink, dropTable) {
+			into := "a Redis hash, the table's server " + t.name
+			if err := l.latencyInto(ctx, "isolation-redis-"+t.name, into, store.server, hash, table, t.besides); err != nil {
+				return err
+			}
+		}
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.close()) }()
-	flush := func(ctx context.Context, _ *liveSetup) error { return store.drop(ctx) }
-	dropTable := func(ctx context.Context, s *liveSetup) error {
-		_, err := l.sinkDB.ExecContext(ctx, fmt.Sprintf("DROP TABLE %s.%s", s.database, usersEmail))
-		return err
-	}
-	table, hash := l.liveTable(pollEvery), l.liveHash(store, store.notified)
-	for _, t := range troublesOf(store.server, flush) {
-		into := "an index table, Redis " + t.name
-		if err := l.latencyInto(ctx, "isolation-mysql-"+t.name, into, l.sink, table, hash, t.besides); err != nil {
-			return err
-		}
-	}
-	for _, t := range troublesOf(l.sink, dropTable) {
-		into := "a Redis hash, the table's server " + t.name
-		if err := l.latencyInto(ctx, "isolation-redis-"+t.name, into, store.server, hash, table, t.besides); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // besides lets the trouble `t` hit the second of a run's two sinks, and measures the latency of the first one. The

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -18,24 +17,17 @@ const liveDatabase = "live"
 
 // latency runs the program while a writer commits single-row transactions at a steady rate: into an index table, into a
 // hash in Redis, and into both at once.
-func (l *lab) latency(ctx context.Context) (err error) {
+func (l *lab) latency(ctx context.Context) error {
 	if err := l.latencyInto(ctx, "latency", "an index table", l.sink, l.liveTable(pollEvery)); err != nil {
 		return err
 	}
-	store, err := l.startHashes(ctx)
-	if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
-		l.leftOut = append(l.leftOut, fmt.Sprintf("latency into Redis: %v", err))
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.close()) }()
-	hash := l.liveHash(store, store.notified)
-	if err := l.latencyInto(ctx, "latency-redis", "a Redis hash", store.server, hash); err != nil {
-		return err
-	}
-	return l.latencyInto(ctx, "latency-both", "an index table and a Redis hash", l.sink, l.liveTable(pollEvery), hash)
+	return l.withHashes(ctx, "latency into Redis", func(store *hashes) error {
+		hash := l.liveHash(store, store.notified)
+		if err := l.latencyInto(ctx, "latency-redis", "a Redis hash", store.server, hash); err != nil {
+			return err
+		}
+		return l.latencyInto(ctx, "latency-both", "an index table and a Redis hash", l.sink, l.liveTable(pollEvery), hash)
+	})
 }
 
 // liveSetup is one run of the latency stage: its configuration, and the readers of its sinks.

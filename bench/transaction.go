@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,24 +13,17 @@ const rarely = time.Second
 
 // transaction measures the CPU time of single-row transactions: first of a writer alone, then with the program running,
 // into an index table and into a Redis hash.
-func (l *lab) transaction(ctx context.Context) (err error) {
+func (l *lab) transaction(ctx context.Context) error {
 	if err := l.writerAlone(ctx); err != nil {
 		return err
 	}
 	if err := l.transactionInto(ctx, "transaction", "an index table", l.sink, l.liveTable(rarely)); err != nil {
 		return err
 	}
-	store, err := l.startHashes(ctx)
-	if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
-		l.leftOut = append(l.leftOut, fmt.Sprintf("transaction into Redis: %v", err))
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.close()) }()
-	hash := l.liveHash(store, func(v *live) watcher { return store.polled(v, rarely) })
-	return l.transactionInto(ctx, "transaction-redis", "a Redis hash", store.server, hash)
+	return l.withHashes(ctx, "transaction into Redis", func(store *hashes) error {
+		hash := l.liveHash(store, func(v *live) watcher { return store.polled(v, rarely) })
+		return l.transactionInto(ctx, "transaction-redis", "a Redis hash", store.server, hash)
+	})
 }
 
 // writerAlone measures the transactions of a writer while no replicator runs. The bench writes, so its own CPU time
