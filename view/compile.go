@@ -110,7 +110,7 @@ func compileBool(text string, b *binder) (*expression, error) {
 // allColumns in Table.Columns means every column.
 const allColumns = "*"
 
-// compileEntity compiles a view that has one entry for each row.
+// compileEntity compiles a view to which each cell contributes one entry (see replicator.View.OfEntities).
 func (f *feed) compileEntity(c *leafCompiler, v *replicator.View) (err error) {
 	if v.Key == "" && (v.Kind == "hash" || v.Kind == "json") {
 		return fmt.Errorf("key: a %s needs a key. Set key to a template such "+

@@ -6,7 +6,7 @@ import (
 )
 
 // Lately is a cache of what a sink wrote lately, so that the sink need not read it before the next write. A cached
-// value may be out of date, so that write must be conditional. Lately is safe for concurrent use.
+// value may be out of date, so the next write must be conditional. Lately is safe for concurrent use.
 type Lately[K comparable, V any] struct {
 	mu         sync.Mutex
 	most       int
