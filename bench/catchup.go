@@ -2,12 +2,12 @@ package main
 
 import "context"
 
-// catchUp runs the program from the oldest binlog until it has caught up, into one index table.
+// catchUp measures the program from the oldest binlog until it has caught up. Its only view is an index table.
 func (l *lab) catchUp(ctx context.Context) error {
 	return l.untilCaughtUp(ctx, "catch-up", "earliest", "the whole binlog")
 }
 
-// fill runs the program from a snapshot until it has caught up, into one index table.
+// fill measures the program from a snapshot until it has caught up. Its only view is an index table.
 func (l *lab) fill(ctx context.Context) error {
 	return l.untilCaughtUp(ctx, "fill", "snapshot", "a scan of the table")
 }

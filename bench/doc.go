@@ -43,8 +43,8 @@
 //	images         an update of every row of a table, with binlog_row_image FULL, NOBLOB and MINIMAL: first of a body
 //	               and a number, then of the number alone. A complete row in the binlog is used as it is. Other rows are
 //	               read from the source
-//	tables         tables that match a pattern, a twentieth of -entities: the first fill, a start, and the idle program,
-//	               for as long as the latency is measured
+//	tables         tables that match a pattern, a twentieth of -entities: the first fill; a later start; and the program
+//	               while no rows change, for -latency-seconds
 //	transaction    CPU time of single-row transactions: of a writer alone ("writer"), and with the program running, into an
 //	               index table and into a Redis hash. The readers read once a second, so their reads hardly count
 //	swaps          the longest time from a commit until a reader sees it while a rebuilt view is swapped in, for this

@@ -172,7 +172,8 @@ func (s *shop) live(set, column string, period int) *live {
 	return v
 }
 
-// latency measures how soon a writer's changes are visible in the view. Then it calls `over`, unless `over` is nil.
+// latency measures how soon a writer's changes are visible in the view. If `over` is not nil, the program runs on until
+// `over` returns.
 func (s *shop) latency(ctx context.Context, stage, what string, v *live, over func(ctx context.Context) error) error {
 	done := s.show.begin(what)
 	took, err := s.measureProgram(ctx, s.dir, []string{"run"}, func(p *program) error {

@@ -131,7 +131,7 @@ func (l *lab) tableSight(index string, v *live, every time.Duration) watcher {
 
 // polled returns a watcher that polls a table with a query. The query selects the values from a given value on.
 func (l *lab) polled(v *live, every time.Duration, query string) watcher {
-	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
+	return func(ctx context.Context, s *sight, poll func(look func(oldest int) error) error) error {
 		return connected(ctx, l.sinkDB, func(conn *sql.Conn) error {
 			prepared, err := conn.PrepareContext(ctx, query)
 			if err != nil {
@@ -139,7 +139,7 @@ func (l *lab) polled(v *live, every time.Duration, query string) watcher {
 			}
 			defer prepared.Close()
 			var email sql.RawBytes
-			return looks(func(oldest int) error {
+			return poll(func(oldest int) error {
 				nap(every)
 				rows, err := prepared.QueryContext(ctx, fmt.Sprintf("%010d", oldest))
 				if err != nil {

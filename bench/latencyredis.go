@@ -23,7 +23,7 @@ const lookAnyway = 100 * time.Millisecond
 // notified returns a watcher that subscribes to Redis's notifications of changed hashes (keyspace notifications), and
 // reads each hash that a notification names.
 func (h *hashes) notified(v *live) watcher {
-	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
+	return func(ctx context.Context, s *sight, poll func(look func(oldest int) error) error) error {
 		if err := h.rdb.ConfigSet(ctx, "notify-keyspace-events", "Kh").Err(); err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (h *hashes) notified(v *live) watcher {
 				}
 			}
 		})
-		err := looks(func(oldest int) error {
+		err := poll(func(oldest int) error {
 			some, err := next(ctx, changed)
 			if err != nil {
 				return err
@@ -64,8 +64,8 @@ func (h *hashes) notified(v *live) watcher {
 
 // polled returns a watcher that reads the hashes that have not been seen, once in each period.
 func (h *hashes) polled(v *live, every time.Duration) watcher {
-	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
-		return looks(func(oldest int) error {
+	return func(ctx context.Context, s *sight, poll func(look func(oldest int) error) error) error {
+		return poll(func(oldest int) error {
 			nap(every)
 			return h.see(ctx, v, s, h.unseen(v, s, oldest))
 		})

@@ -49,10 +49,10 @@ type sight struct {
 	all   chan struct{}   // closed when all rows were seen
 }
 
-// watcher reads a sink until all rows have been seen. It calls `looks` once, with a function `look` that waits until it
-// is time to read, reads the sink once, and records the rows that the sink shows. `looks` calls `look` again and again,
-// with the number of the oldest row that has not been seen.
-type watcher func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error
+// watcher reads a sink until all rows have been seen. It prepares a function `look`, passes it to `poll`, and returns
+// when `poll` does. `poll` calls `look` until all rows have been seen, with the number of the oldest row that has not
+// been seen. Each call waits until it is time to read, reads the sink once, and records the rows that the sink shows.
+type watcher func(ctx context.Context, s *sight, poll func(look func(oldest int) error) error) error
 
 func newLive(o options, database string) *live {
 	warm := o.rate // the rows of the first second, which warm the servers up
@@ -95,7 +95,7 @@ func (v *live) run(ctx context.Context, source *sql.DB, p *program) error {
 	var wg sync.WaitGroup
 	for _, s := range v.sights {
 		wg.Go(func() {
-			err := s.watch(ctx, s, func(look func(oldest int) error) error { return v.read(ctx, s, look) })
+			err := s.watch(ctx, s, func(look func(oldest int) error) error { return v.poll(ctx, s, look) })
 			if err != nil {
 				cancel(err)
 			}
@@ -145,7 +145,8 @@ func await(ctx context.Context, seen <-chan struct{}, what string) error {
 	}
 }
 
-// writeAll writes all rows but the first at a steady rate. Each row has a fixed time, even if earlier ones are late.
+// writeAll writes all rows but the first at a steady rate. Each row has a scheduled time, which does not change if
+// earlier rows are late.
 func (v *live) writeAll(ctx context.Context, db *sql.DB) error {
 	errs := make([]error, writers)
 	begin := time.Now()
@@ -191,8 +192,8 @@ func (v *live) write(ctx context.Context, conn *sql.Conn, n int) error {
 	return err
 }
 
-// read calls the function `look`, which reads a sink once, again and again until all rows have been seen in the sink.
-func (v *live) read(ctx context.Context, s *sight, look func(oldest int) error) error {
+// poll calls `look`, which reads a sink once, until all rows have been seen in the sink.
+func (v *live) poll(ctx context.Context, s *sight, look func(oldest int) error) error {
 	for oldest := 0; ; {
 		if err := look(oldest); err != nil {
 			return err

@@ -16,11 +16,11 @@ import (
 	"replicator/internal/servers"
 )
 
-// profiledCells is how many rows a profile's loads have. There are so many that the program's start is a small part.
+// profiledCells is how many rows each profiled load has: so many that the program's start hardly shows in the profile.
 const profiledCells = 500_000
 
 // gatherProfile writes the compiler's profile (package guide) to the file that the arguments name. It profiles the
-// program in the tasks of "peers", and in the stages for distinct rows, a fill, documents and latency.
+// program in the tasks of `bench peers`, and in the stages for distinct rows, a fill, documents and latency.
 func gatherProfile(ctx context.Context, args []string, out, progress io.Writer) (err error) {
 	if len(args) != 1 {
 		return errors.New("profile: name the file to write, " + guide.Path)

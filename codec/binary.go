@@ -14,11 +14,12 @@ type reader struct {
 	value func(r *reader, depth int) (any, error)
 	left  int // how many more values may be created: see MaxValues
 
-	// skips is set while a member that no view uses is read. Its syntax is checked, but its lists, maps, texts and bytes
-	// are returned empty.
+	// skips is set while a member that no view uses is read. Its syntax is checked, but its lists, maps, strings and
+	// bytes are returned empty.
 	skips bool
 
-	// wanted receives the members that views use. It is nil if views use all members, and below the body's top level.
+	// wanted receives the top-level members that views use. It is nil if views use all members. It is also nil inside
+	// the body's top-level map or list, so that nested maps are read completely.
 	wanted *wanted
 }
 

@@ -85,7 +85,7 @@ func TestMsgpack(t *testing.T) {
 		{name: "short", body: "da 0005 61", err: "the body is cut short, at offset 3"},
 		{name: "length that lies", body: strings.Repeat("dd ffffffff ", 100), err: "the body is cut short, at offset 500"},
 		{name: "trailing", body: "01 01", err: "something follows the end of the body, at offset 1"},
-		{name: "key", body: "81 90 01", err: "a map has a key that is neither a text nor an integer, at offset 2"},
+		{name: "key", body: "81 90 01", err: "a map has a key that is neither text nor an integer, at offset 2"},
 		{name: "deep", body: strings.Repeat("91", 600), err: "the body nests deeper than 512 levels, at offset 512"},
 	})
 }
@@ -134,12 +134,12 @@ func TestCBOR(t *testing.T) {
 		{name: "bytes", body: "4401020304", want: []byte{1, 2, 3, 4}},
 		{name: "no bytes", body: "40", want: []byte{}},
 		{name: "text", body: "62c3bc", want: "ü"},
-		{name: "bad text", body: "61ff", err: "a text is not valid UTF-8, at offset 2"},
+		{name: "bad text", body: "61ff", err: "a string is not valid UTF-8, at offset 2"},
 		{name: "list", body: "8301820203820405", want: []any{int64(1), []any{int64(2), int64(3)}, []any{int64(4), int64(5)}}},
 		{name: "map", body: "a201020304", want: replicator.ObjectOf(map[string]any{"1": int64(2), "3": int64(4)})},
 		{name: "open bytes", body: "5f42010243030405ff", want: []byte{1, 2, 3, 4, 5}},
 		{name: "open text", body: "7f657374726561646d696e67ff", want: "streaming"},
-		{name: "open text of halves", body: "7f61c361bcff", err: "a text is not valid UTF-8, at offset 3"},
+		{name: "open text of halves", body: "7f61c361bcff", err: "a string is not valid UTF-8, at offset 3"},
 		{name: "open text of bytes", body: "7f4161ff", err: "a string contains a chunk of another type, at offset 2"},
 		{name: "open list", body: "9f01820203ff", want: []any{int64(1), []any{int64(2), int64(3)}}},
 		{name: "open map", body: "bf61610161629f0203ffff", want: replicator.ObjectOf(map[string]any{"a": int64(1),
@@ -153,17 +153,17 @@ func TestCBOR(t *testing.T) {
 		{name: "greatest length", body: "5bffffffffffffffff", err: "the body is cut short, at offset 9"},
 		{name: "trailing", body: "0000", err: "something follows the end of the body, at offset 1"},
 		{name: "text references", body: "d90100 82 63616161 d81900", err: "reference tag 25 is not supported " +
-			"(write bodies without references to texts and shared values), at offset 10"},
+			"(write bodies without references to strings and shared values), at offset 10"},
 		{name: "no text is referred to", body: "d90100 81 6161", want: []any{"a"}},
 		{name: "text reference", body: "82 63616161 d81900", err: "reference tag 25 is not supported " +
-			"(write bodies without references to texts and shared values), at offset 7"},
+			"(write bodies without references to strings and shared values), at offset 7"},
 		{name: "shared value", body: "82 d81c 8101 d81d00", err: "reference tag 29 is not supported " +
-			"(write bodies without references to texts and shared values), at offset 7"},
+			"(write bodies without references to strings and shared values), at offset 7"},
 		{name: "no value is shared", body: "d81c 81 d81c 8101", want: []any{[]any{int64(1)}}},
 		{name: "shared value's reference", body: "82 8101 d81d00", err: "reference tag 29 is not supported " +
-			"(write bodies without references to texts and shared values), at offset 5"},
+			"(write bodies without references to strings and shared values), at offset 5"},
 		{name: "reference as a name", body: "a1 d81900 01", err: "reference tag 25 is not supported " +
-			"(write bodies without references to texts and shared values), at offset 3"},
+			"(write bodies without references to strings and shared values), at offset 3"},
 		{name: "a UUID's tag", body: "d825 42 0102", want: []byte{1, 2}},
 		{name: "a body that says it is CBOR", body: "d9d9f7 01", want: int64(1)},
 		{name: "tags in tags", body: strings.Repeat("c1", 600), err: "the body nests deeper than 512 levels, at offset 512"},

@@ -168,8 +168,8 @@ func (r *reader) chunks(major byte) ([]byte, error) {
 
 func (r *reader) tagged(tag uint64, depth int) (any, error) {
 	switch tag {
-	case 25, 29: // references to shared texts and values: the index would be mistaken for the value
-		return nil, fmt.Errorf("reference tag %d is not supported (write bodies without references to texts "+
+	case 25, 29: // references to shared strings and values: the index would be mistaken for the value
+		return nil, fmt.Errorf("reference tag %d is not supported (write bodies without references to strings "+
 			"and shared values)", tag)
 	}
 	if r.skips && 2 <= tag && tag <= 4 { // the tags 2 to 4 are numbers, which must be decoded to be checked

@@ -35,7 +35,7 @@ type Codec struct {
 }
 
 // format decodes a decompressed body. An implementation keeps no reference to body, because its memory is reused. The
-// exception is JSON without a compression: its body is the row's own memory, and texts may be parts of it.
+// exception is JSON without a compression: its body is the row's own memory, and strings may be parts of it.
 type format interface {
 	// members stores the wanted top-level members in values, whose elements are nil at first.
 	members(body []byte, want names, values []any) error
@@ -178,8 +178,9 @@ type Decoder struct {
 	want  names
 }
 
-// Decode stores the members of body whose names Codec.Decoder got in values, in the order of the names. A value is nil
-// if its member is missing or null. Texts may be parts of body, so the caller must not write to body afterwards.
+// Decode sets `values` to the members of body that were passed to Codec.Decoder by name, in the order of the names. A
+// value is nil if its member is missing or null. Strings may be parts of body, so the caller must not write to body
+// afterwards.
 func (d *Decoder) Decode(body []byte, values []any) error {
 	clear(values)
 	if len(d.codec.layers) == 0 && len(body) > 0 { // without compression, spare the closure below

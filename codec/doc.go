@@ -5,7 +5,7 @@
 // # Promises
 //
 //   - Exact: an integer is an int64 if it fits, or else a uint64 if it fits. Every other number is a replicator.Number
-//     with the digits of the body (1.50, 1.0 and 1e400 stay as they are). A body with invalid UTF-8 in a text is an
+//     with the digits of the body (1.50, 1.0 and 1e400 stay as they are). A body with invalid UTF-8 in a string is an
 //     error: nothing is replaced by U+FFFD.
 //   - Strict: a body is decoded completely or not at all. The syntax of members that no view uses is checked, too.
 //   - Bounded: nesting (MaxDepth), the size after decompression (MaxSize) and the number of values (MaxValues) have
@@ -18,7 +18,7 @@
 // A value that no view can hold (a number that is not finite, an object of a class) becomes a replicator.Unread. It
 // affects only the views that use it. Every other decoded value is nil, bool, int64, uint64 (only above the largest
 // int64), replicator.Number, float64 (only from formats with binary floats), string, []byte (only from formats that
-// separate bytes from text), []any or replicator.Object. Values own their memory, except texts of uncompressed JSON,
+// separate bytes from text), []any or replicator.Object. Values own their memory, except strings of uncompressed JSON,
 // which may be parts of the body (see Decoder.Decode). If an object has a name twice, the last one counts, as in MySQL
 // and in every common parser. Names that are integers (not in JSON) become decimal digits.
 //

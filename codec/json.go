@@ -10,7 +10,7 @@ import (
 // jsonFormat reads JSON (RFC 8259). It accepts what encoding/json accepts, except that nesting deeper than MaxDepth,
 // invalid UTF-8 and lone surrogates are errors. encoding/json would replace the latter two.
 type jsonFormat struct {
-	shares bool // decoded texts may share the body's memory, which must not change afterwards
+	shares bool // decoded strings may share the body's memory, which must not change afterwards
 }
 
 // JSON decodes one JSON value of any kind, such as a JSON column.

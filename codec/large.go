@@ -21,8 +21,8 @@ const (
 	keepLarge = 10 * time.Second
 )
 
-// errLarge means that the decompressed body doesn't fit into the buffers for small bodies.
-var errLarge = errors.New("the body is large when it is decompressed")
+// errLarge makes Codec.unpack try again with the buffers for large bodies.
+var errLarge = errors.New("the decompressed body does not fit into the buffers for small bodies")
 
 // grown returns the size of the buffer that replaces a full one. The maximum is one byte more than MaxSize, because
 // this byte is enough to show that the body is too large.

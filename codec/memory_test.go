@@ -200,7 +200,7 @@ func TestWhatAPickleCopiesIsBounded(t *testing.T) {
 func TestWhatIsSkippedIsChecked(t *testing.T) {
 	for _, c := range []struct{ format, value, err string }{
 		{"msgpack", "\xc1", "0xc1 does not begin a value"},
-		{"msgpack", "\x81\x90\x01", "neither a text nor an integer"},
+		{"msgpack", "\x81\x90\x01", "neither text nor an integer"},
 		{"msgpack", "\x92\xa1\xff\xc4\x01x", ""},
 		{"msgpack", "\xd4\x07x", "extension type 7"},
 		{"cbor", "\x61\xff", "not valid UTF-8"},

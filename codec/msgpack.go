@@ -64,8 +64,8 @@ func (r *reader) msgpackNumber(c byte) (any, error) {
 	return unsigned(n), err
 }
 
-// sized reads a value after its length. The value's first byte, c, gives the value's type and says whether the length
-// takes 1, 2 or 4 bytes.
+// sized reads a length, and then a value of this length. The first byte, c, was already read. It gives the value's type
+// and says whether the length takes 1, 2 or 4 bytes.
 func (r *reader) sized(c byte, depth int) (any, error) {
 	// array 16 is 0xdc and array 32 is 0xdd. There is no array 8, which would come before them.
 	first := byte(0xdc - 1)

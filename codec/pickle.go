@@ -27,7 +27,7 @@ type unpickler struct {
 	memo  map[uint64]any
 
 	steps int // how many more values may be pushed or stored; a mark counts as a value
-	room  int // how many more bytes may be copied from texts that the pickle contains
+	room  int // how many more bytes may be copied from strings that the pickle contains
 }
 
 type (
@@ -334,7 +334,7 @@ func (u *unpickler) extendDict(items []any, err error) error {
 // several times is copied, and every copy counts against the limits.
 type resolver struct {
 	budget int // how many more values the result may have: see MaxValues
-	bytes  int // how many more bytes of texts and bytes the result may have: see MaxSize
+	bytes  int // how many more bytes of strings and bytes the result may have: see MaxSize
 }
 
 var errExpanded = fmt.Errorf("the pickle expands to more than %d MiB", MaxSize>>20)
@@ -439,7 +439,7 @@ func (r *resolver) members(v *pyDict, depth int) (any, error) {
 		case err == nil:
 			all = append(all, replicator.Member{Name: name, Value: member})
 		case depth > 0:
-			return replicator.Unread("a map with a key that is neither a text nor an integer"), nil
+			return replicator.Unread("a map with a key that is neither text nor an integer"), nil
 		default:
 			return nil, err
 		}

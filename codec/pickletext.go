@@ -62,7 +62,7 @@ func python3(v any, err error) (any, error) {
 	return v, err
 }
 
-// text reads a UTF-8 text. Its length comes first and takes n bytes.
+// text reads a UTF-8 string. Its length comes first and takes n bytes.
 func (u *unpickler) text(n int) (any, error) {
 	v, err := u.bytes(n)
 	if err != nil {
@@ -170,11 +170,11 @@ func rawUnicode(b []byte) (any, error) {
 			continue
 		}
 		if i+2+digits > len(b) {
-			return nil, errors.New("a text ends inside an escape sequence")
+			return nil, errors.New("a string ends inside an escape sequence")
 		}
 		n, err := strconv.ParseUint(string(b[i+2:i+2+digits]), 16, 32)
 		if err != nil || n > unicode.MaxRune {
-			return nil, errors.New("a text has an invalid escape sequence")
+			return nil, errors.New("a string has an invalid escape sequence")
 		}
 		i += 1 + digits
 		r := rune(n)
@@ -194,7 +194,7 @@ func rawUnicode(b []byte) (any, error) {
 	return string(units), nil
 }
 
-// latin1 encodes a text as Latin-1; false if a character is above U+00FF.
+// latin1 encodes text as Latin-1; false if a character is above U+00FF.
 func latin1(text string) (string, bool) {
 	out := make([]byte, 0, len(text))
 	for _, r := range text {

@@ -9,10 +9,10 @@ import (
 type scanner struct {
 	jsonscan.Scanner
 	left   int  // how many more values may be decoded: see MaxValues
-	shares bool // decoded texts may share Data's memory, so Data must not change afterwards
+	shares bool // decoded strings may share Data's memory, so Data must not change afterwards
 }
 
-// kept returns raw, a part of Data, as a string. It copies raw unless texts may share Data's memory.
+// kept returns raw, a part of Data, as a string. It copies raw unless strings may share Data's memory.
 func (s *scanner) kept(raw []byte) string {
 	if s.shares {
 		return asText(raw)

@@ -52,8 +52,8 @@ func sortOf(v any) string {
 var (
 	errShort     = errors.New("the body is cut short")
 	errTrailing  = errors.New("something follows the end of the body")
-	errText      = errors.New("a text is not valid UTF-8")
-	errName      = errors.New("a map has a key that is neither a text nor an integer")
+	errText      = errors.New("a string is not valid UTF-8")
+	errName      = errors.New("a map has a key that is neither text nor an integer")
 	errLongDigit = fmt.Errorf("an integer has more than %d bytes", maxInteger)
 	errDepth     = fmt.Errorf("the body nests deeper than %d levels", MaxDepth)
 )

@@ -11,7 +11,7 @@ import (
 func newZstd() layer {
 	decoder, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxSize), zstd.WithDecoderConcurrency(0))
 	if err != nil {
-		panic(fmt.Sprintf("constant options are refused: %v", err))
+		panic(fmt.Sprintf("making the zstd decoder: %v", err))
 	}
 	return func(dst, body []byte) ([]byte, error) {
 		out, err := decoder.DecodeAll(body, dst)

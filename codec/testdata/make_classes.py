@@ -120,7 +120,7 @@ PLAIN = {
     "list class": unread(Tags([1, 2]), 'an object of the Python class "app.Tags"'),
     "dictionary class": unread(Extra(a=1), 'an object of the Python class "app.Extra"'),
     "class": unread(Link, 'the Python class "app.Link"'),
-    "odd keys": unread({(1, 2): 3}, "a map with a key that is neither a text nor an integer"),
+    "odd keys": unread({(1, 2): 3}, "a map with a key that is neither text nor an integer"),
     "several": ([naive, {"at": datetime.date(1, 1, 1)}], [naive.isoformat(), {"at": "0001-01-01"}]),
     "counter": (collections.Counter({"a": 2}), {"a": 2}),
     "defaultdict": (collections.defaultdict(list, {"a": [1]}), {"a": [1]}),
