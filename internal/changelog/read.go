@@ -14,13 +14,14 @@ import (
 	"replicator/internal/kafkaclient"
 )
 
-// silence is how long a read waits for the next record before it fails. A record is always left to end the read:
-// compaction skips the partition's active segment, which has the last record.
+// silence is how long a read waits for the next record before it fails. A read of a partition ends at the first record
+// that has its last offset or a higher one. Such a record exists even after compaction, which skips the partition's
+// active segment with the last record.
 const silence = 30 * time.Second
 
 // Read reads committed records of a topic, in each partition from one offset up to another, which it excludes. It
-// passes them in batches to the function each. A broker that stalls and a transaction that stays open are errors,
-// because a record that is not read might change a state.
+// passes them in batches to `each`. A broker that stalls and a transaction that stays open are errors, because a record
+// that is not read might change a state.
 func Read(
 	ctx context.Context, options []kgo.Opt, topic string, from, to map[int32]int64, each func([]*kgo.Record) error,
 ) error {
@@ -64,8 +65,7 @@ func ReadPast(ctx context.Context, options []kgo.Opt, topic string, partition in
 // bits each (EndTransactionMarker in Kafka's protocol).
 func isCommit(r *kgo.Record) bool { return len(r.Key) >= 4 && binary.BigEndian.Uint16(r.Key[2:]) == 1 }
 
-// read reads all records that an isolation level shows, and the control records. It passes them in batches to the
-// function each.
+// read reads all records that an isolation level shows, and the control records. It passes them in batches to `each`.
 func read(ctx context.Context, options []kgo.Opt, isolation kgo.IsolationLevel, topic string, from, to map[int32]int64,
 	each func([]*kgo.Record) error) error {
 	at, left := map[int32]kgo.Offset{}, map[int32]int64{}

@@ -112,9 +112,8 @@ func (t *Table) Get(keys [][]byte, each func(i int, e Entry, ok bool)) error {
 	return errors.Join(err, wrong)
 }
 
-// Walk calls the function each for the entries after a key, in key order, until the function returns false. If after is
-// nil, Walk begins at the first key. The entry is valid until the function returns. The function must not use the
-// table.
+// Walk calls `each` for every entry after the key `after`, in key order, until `each` returns false. If `after` is nil,
+// Walk begins at the first key. The entry is valid until `each` returns. `each` must not use the table.
 func (t *Table) Walk(after []byte, each func(key []byte, e Entry) bool) error {
 	var wrong error
 	err := t.cells.Walk(after, func(key, stored []byte) bool {

@@ -3,5 +3,4 @@
 // Package cores sets how many processors the program uses at once. On this system it uses all of them.
 package cores
 
-// Pace does nothing.
 func Pace() {}

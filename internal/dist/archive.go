@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// archive writes the named files of the directory dir to a .tar.gz file at path. In the archive, the files are in a
-// folder with the name of the parameter under. They keep their times, but not their owners.
+// archive writes the named files of the directory dir to a .tar.gz file at path. In the archive, the files are in the
+// folder `under`. They keep their times, but not their owners.
 func archive(path, dir, under string, names []string) error {
 	file, err := os.Create(path)
 	if err != nil {

@@ -19,7 +19,7 @@ type Scanner struct {
 	Pos  int
 }
 
-// Peek returns the next byte; 0 at the end, because no token begins with 0.
+// Peek returns the next byte. At the end it returns a NUL byte, which begins no token.
 func (s *Scanner) Peek() byte {
 	if s.Pos < len(s.Data) {
 		return s.Data[s.Pos]
@@ -365,7 +365,7 @@ func Members(text []byte, each func(name, value []byte) error) error {
 	return s.End()
 }
 
-// Elements calls the function each for every element of the JSON array in text, as Members does for members.
+// Elements calls `each` for every element of the JSON array in text, as Members does for members.
 func Elements(text []byte, each func(value []byte) error) error {
 	s := Scanner{Data: text}
 	if s.Space(); s.Peek() != '[' {

@@ -2,8 +2,8 @@ package keytemplate
 
 import "strings"
 
-// Delimiter returns the byte that shows where a value in a key ends. It is the first byte that percent-encoding itself
-// never writes, in the text between this value and the next. Delimiter returns 0 if there is no such byte.
+// Delimiter returns the byte that shows where a value in a key ends. `between` is the text between this value and the
+// next value. The delimiter is the first byte of this text that percent-encoding never writes; 0 if there is none.
 func Delimiter(between string) byte {
 	for i := range len(between) {
 		if !strings.ContainsRune("%0123456789ABCDEF", rune(between[i])) {
@@ -40,8 +40,8 @@ func AppendEncoded(b, value []byte, delimiter byte) []byte {
 	return b
 }
 
-// Meet reports whether two templates may make the same key. It returns false only if that is impossible for all values,
-// because of the text, or the forms or encodings of the values. A template that can't be parsed meets no other.
+// Meet reports whether two templates may make the same key. It returns false only if the templates' text and the forms
+// and encodings of their values exclude equal keys. A template that can't be parsed meets no other.
 func Meet(a, b string) bool {
 	p, err := pattern(a)
 	if err != nil {

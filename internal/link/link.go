@@ -56,8 +56,8 @@ type Options struct {
 	Session []string
 }
 
-// Lifetime is how long a connection is used before a new one replaces it. The new one shows where the address leads
-// now.
+// Lifetime is how long a connection is used before a new one replaces it. A new connection resolves the address again,
+// so it finds the new server after a failover.
 const Lifetime = time.Minute
 
 // Open makes a pool, without connecting.
@@ -91,8 +91,8 @@ func Open(c *mysql.Config, o Options) (*sql.DB, error) {
 }
 
 // own sets variables that sessions take from global ones by default, which an operator may change. Otherwise a query
-// could end early without an error, a SELECT could leave its transaction open, a COMMIT could begin another one, and a
-// scan could time out. MySQL runs the first of the two comments, and MariaDB the second.
+// could end early without an error, a SELECT could leave its transaction open, a COMMIT could begin a new transaction,
+// and a scan could time out. MySQL runs the first of the two comments, and MariaDB the second.
 const own = "sql_select_limit = 18446744073709551615, autocommit = 1, completion_type = 0" +
 	"/*!80000 , max_execution_time = 0 */ /*M!100100 , max_statement_time = 0 */"
 

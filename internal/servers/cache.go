@@ -42,8 +42,8 @@ func CacheDir() (string, error) {
 	return dir, nil
 }
 
-// once returns the directory cache/name. If it does not exist, once runs the function build in an empty directory, and
-// then renames this directory to cache/name. Concurrent callers, in this process or others, wait for the first caller.
+// once returns the directory cache/name. If it does not exist, once runs `build` in an empty directory, and then
+// renames this directory to cache/name. Concurrent callers, in this process or others, wait for the first caller.
 func once(ctx context.Context, cache, name string, progress func(string),
 	build func(dir string, log *os.File) error) (string, error) {
 	final := filepath.Join(cache, name)
@@ -81,7 +81,7 @@ func once(ctx context.Context, cache, name string, progress func(string),
 }
 
 // lockFile locks the file at path, which it creates if needed, and waits for the lock until ctx ends. If it must wait,
-// it calls the function waiting, once. The kernel releases the lock when the process ends.
+// it calls `waiting` once. The kernel releases the lock when the process ends.
 func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 // Elasticsearch is in no Linux distribution. Elastic publishes a Maven artifact for the integration tests of plugin
-// authors. It contains the launcher, the server and HTTP, but neither the modules for scripts and aggregations nor GET
-// /. It is the normal server with its normal launcher, so it needs Java on the machine.
+// authors. It contains the normal launcher and the normal server with HTTP, so it needs Java on the machine. It lacks
+// the modules for scripts and aggregations, and the request "GET /".
 var (
 	elastic8Artifact = elasticArtifact("8.19.8", "8d943e94cef02cbceb6e39cd00175bb04e5f882fa32783a473880b8691a54376")
 	elastic9Artifact = elasticArtifact("9.5.3", "bec49f3b8d00e75c8d1cec85c35298635ec9fbd3ae80ef5aeb6bc05abdb3db2d")

@@ -54,8 +54,8 @@ func (sp *spec) wantedJava() string {
 	return fmt.Sprintf("Java %d or newer", sp.java)
 }
 
-// installedJava returns the home of a Java on this machine whose release is at least the parameter release. Unless
-// below is 0, the release is also lower than below. If the machine has no such Java, the result is "".
+// installedJava returns the home of a Java on this machine whose release is `release` or higher. Unless `below` is 0,
+// the release is also lower than `below`. If the machine has no such Java, the result is "".
 func installedJava(release, below int) string {
 	homes := []string{os.Getenv("ES_JAVA_HOME"), os.Getenv("JAVA_HOME")}
 	if program, err := exec.LookPath("java"); err == nil {

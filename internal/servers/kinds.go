@@ -200,7 +200,7 @@ func (k Kind) IsSQL() bool { return slices.Contains(AllSourceKinds(), k) }
 // IsMariaDB reports whether the kind is a release series of MariaDB.
 func (k Kind) IsMariaDB() bool { return k == MariaDB1011 || k == MariaDB114 || k == MariaDB118 }
 
-// IsOldMySQL reports whether servers of the kind are MySQL before 8.0.22.
+// IsOldMySQL reports whether the kind is a MySQL before 9. Both such kinds lack options and keywords that MySQL 9 has.
 func (k Kind) IsOldMySQL() bool { return k == MySQL80 || k == MySQL57 }
 
 // version is a release as numbers, so that versions compare by number: 10.11 is above 10.2.

@@ -144,11 +144,8 @@ type looked struct{}
 
 var _ syscall.RawConn = looked{}
 
-// Control does nothing.
 func (looked) Control(func(uintptr)) error { return nil }
 
-// Read does nothing.
 func (looked) Read(func(uintptr) bool) error { return nil }
 
-// Write does nothing.
 func (looked) Write(func(uintptr) bool) error { return nil }

@@ -52,7 +52,8 @@ func New(dir string) *Map {
 // entryOverhead is the memory that an entry takes in addition to its key and value.
 const entryOverhead = 64
 
-// Put sets the value of a key. The map keeps value. If Put fails, the key has either the new or the old value.
+// Put sets the value of a key. The caller must not change value afterwards, because the map does not copy it. If Put
+// fails, the key has either the new or the old value.
 func (m *Map) Put(key, value []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,8 +113,8 @@ func (m *Map) get(key []byte) (value []byte, ok bool, err error) {
 	return nil, false, nil
 }
 
-// Walk calls the function each with the entries after a key, in key order, until the function returns false. If after
-// is nil, it begins at the first key. The entry is valid until the function returns. The function must not use the map.
+// Walk calls `each` for every entry after the key `after`, in key order, until `each` returns false. If `after` is nil,
+// Walk begins at the first key. The entry is valid until `each` returns. `each` must not use the map.
 func (m *Map) Walk(after []byte, each func(key, value []byte) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -201,9 +202,9 @@ func (m *Map) tidy() {
 	go m.mergeRuns(from, old)
 }
 
-// due returns the index of the first run (a file) to merge, together with all later ones; -1 if no merge is due. It
-// merges mergedAtOnce runs of similar sizes. It merges all runs once those after the first are together as large as the
-// first, so that the files hold little more than twice the current entries.
+// due returns the index of the first run (a file) to merge, together with all later ones; -1 if no merge is due. If the
+// later runs are together as large as the first run, all runs are due, so the files hold little more than twice the
+// current entries. Otherwise the newest runs are due if mergedAtOnce of them have similar sizes.
 func (m *Map) due() int {
 	newer := int64(0)
 	for _, r := range m.runs[min(1, len(m.runs)):] {
@@ -222,7 +223,7 @@ func (m *Map) due() int {
 		case t == tier:
 			same++
 		}
-		if same >= mergedAtOnce { // the runs from i on have tiers up to `tier`, and enough of them to merge have that one
+		if same >= mergedAtOnce { // no run from i on has a tier above `tier`, and enough of them to merge have `tier`
 			from = i
 		}
 	}

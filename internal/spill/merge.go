@@ -9,8 +9,8 @@ type source interface {
 	entry() (key, value []byte)
 }
 
-// merge calls the function each with the entries of all sources in key order, until the function returns false or
-// fails. If several sources have a key, the last of them counts.
+// merge calls `each` for every entry of all sources in key order, until `each` returns false or fails. If several
+// sources have a key, the last of them counts.
 func merge(all []source, each func(key, value []byte) (bool, error)) error {
 	left := all[:0:0]
 	for _, s := range all {

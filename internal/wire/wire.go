@@ -71,7 +71,6 @@ func (r *Reader) Bytes(n uint64) string {
 	return s
 }
 
-// Byte reads one byte.
 func (r *Reader) Byte() byte {
 	if s := r.Bytes(1); s != "" {
 		return s[0]

@@ -43,7 +43,7 @@ func read(name string) (p *profile.Profile, err error) {
 	return profile.Parse(file)
 }
 
-// Rename returns a profile with the functions of module from renamed to module to.
+// Rename returns a profile in which the functions of the Go module `from` have names of the module `to`.
 func Rename(text []byte, from, to string) ([]byte, error) {
 	p, err := profile.ParseData(text)
 	if err != nil {

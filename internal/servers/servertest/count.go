@@ -23,8 +23,8 @@ type tally struct {
 
 var used tally
 
-// add counts the test for a server, in memory and in the count file, which then has the test even if the binary crashes
-// later.
+// add counts the test for a server. It writes the test to the count file at once, so that a later crash of the binary
+// does not lose it.
 func (u *tally) add(t testing.TB, s *servers.Server) {
 	t.Helper()
 	u.note(t, server(s))

@@ -152,8 +152,9 @@ func MySQL(t testing.TB) *servers.Server { t.Helper(); return Shared(t, servers.
 // Redis returns the shared Redis 7 server.
 func Redis(t testing.TB) *servers.Server { t.Helper(); return Shared(t, servers.Redis7) }
 
-// Elasticsearch returns the URL of an Elasticsearch: the one in ELASTICSEARCH_URL, or else a borrowed one, or else the
-// shared one. A test must use its own index names (see Name) and its own source.
+// Elasticsearch returns the URL of an Elasticsearch: the one in ELASTICSEARCH_URL, or else the one that a Lender lends
+// to all test binaries, or else the Shared one of this binary. A test must use its own index names (see Name) and its
+// own source.
 func Elasticsearch(t testing.TB) string {
 	t.Helper()
 	if given := os.Getenv(elasticVariable); given != "" {
@@ -166,8 +167,8 @@ func Elasticsearch(t testing.TB) string {
 	return Shared(t, servers.Elasticsearch).DSN("")
 }
 
-// Kafka returns the address of a borrowed Kafka broker, or of the shared one. A test must use its own names (see Name)
-// for topics, groups and transactional ids.
+// Kafka returns the address of the Kafka broker that a Lender lends to all test binaries, or else of the Shared one of
+// this binary. A test must use its own names (see Name) for topics, groups and transactional ids.
 func Kafka(t testing.TB) string {
 	t.Helper()
 	if lent := borrow(t, servers.Kafka); lent != "" {
@@ -215,14 +216,14 @@ func EachKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	EachKindOf(t, sources(t), test)
 }
 
-// First runs a subtest with the shared server of only one kind that has a binlog, the first kind of the test run. It is
-// for behaviour that does not differ between kinds. `make matrix` makes each kind the first one once.
+// First is Each with only one kind: the first of the run's kinds that have a binlog. It is for behaviour that does not
+// differ between kinds. `make matrix` makes each kind the first one once.
 func First(t *testing.T, test func(t *testing.T, s *servers.Server)) {
 	t.Helper()
 	FirstKind(t, func(t *testing.T, kind servers.Kind) { test(t, Shared(t, kind)) })
 }
 
-// FirstKind runs a subtest for only one kind that has a binlog, the first kind of the test run. It is for a test that
+// FirstKind is EachKind with only one kind: the first of the run's kinds that have a binlog. It is for a test that
 // starts its own servers.
 func FirstKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
