@@ -34,8 +34,7 @@ type heal func(context.Context) error
 // errSkipped means that a fault can't be injected now, often because another one is active.
 var errSkipped = errors.New("the fault can't be injected now")
 
-// healed returns what the function `begin` of a fault returns if the fault has already ended: no `heal` function, and
-// the error.
+// healed returns the results of a `begin` function whose fault has already ended: no `heal` function, and its error.
 func healed(err error) (heal, error) { return nil, err }
 
 func faults() map[string]fault {
@@ -80,10 +79,10 @@ func withFile(p Plan) bool { return p.Store == "file" }
 // any returns the view that the fault's argument selects.
 func (w *world) any(f Fault) View { return w.plan.Views[int(f.Arg)%len(w.plan.Views)] }
 
-// inflict injects the plan's faults one after another, and heals them. Before a fault, it heals the earlier ones and
-// waits until `each` transactions for every fault up to this one have been written, unless the fault must begin while
-// the previous one lasts. Before the last fault, it calls `last`.
-func (w *world) inflict(ctx context.Context, each int, last func()) error {
+// inflict injects the plan's faults one after another, and heals them. Before the nth fault, it heals the earlier ones,
+// and waits until n times `step` transactions have been written. It does neither if the fault must begin while the
+// previous one lasts. Before the last fault, it calls `last`.
+func (w *world) inflict(ctx context.Context, step int, last func()) error {
 	known := faults()
 	var open []heal
 	healAll := func() error {
@@ -101,7 +100,7 @@ func (w *world) inflict(ctx context.Context, each int, last func()) error {
 			if err := healAll(); err != nil {
 				return err
 			}
-			if err := w.wrote(ctx, int64(each*(i+1))); err != nil {
+			if err := w.wrote(ctx, int64(step*(i+1))); err != nil {
 				return err
 			}
 		}

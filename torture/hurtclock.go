@@ -49,8 +49,8 @@ const (
 
 	skewDeclared = "\n// Skew is how many seconds the wall clock is ahead.\nvar Skew atomic.Int64\n"
 
-	// skewFollowed is a source file that is added to the program. It reads the offset, and writes a second file to
-	// confirm that the program uses it.
+	// skewFollowed is a source file that is added to the program. It sets the program's clock by the clock offset file.
+	// After each change, it writes the new offset to a second file, as a confirmation.
 	skewFollowed = `package main
 
 import (
@@ -108,8 +108,7 @@ func skewedClock(ctx context.Context, root, dir string) (flags []string, err err
 	return []string{"-trimpath", "-overlay", overlay}, err
 }
 
-// replaceOnce replaces the text old by the text in the parameter with. It also reports whether text contains old
-// exactly once.
+// replaceOnce replaces the first `old` in text by `with`. It also reports whether text contains `old` exactly once.
 func replaceOnce(text, old, with string) (string, bool) {
 	return strings.Replace(text, old, with, 1), strings.Count(text, old) == 1
 }

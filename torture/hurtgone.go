@@ -33,7 +33,7 @@ func (p Plan) goneViews() (views []View) {
 	return views
 }
 
-// gone is a row that only the fault comeAndGo changes. It has the versions w < x < v.
+// gone is a row that only the fault comeAndGo changes. comeAndGo says what happens to its versions w < x < v.
 type gone struct {
 	late
 	views   []View
@@ -43,17 +43,17 @@ type gone struct {
 	filler  string // a table with a large row, which separates the last delete from the inserts in the binlog
 }
 
-// comeAndGo inserts the versions w < x < v of one row, and deletes all. The program must not show x: x is deleted
-// before the program reads its insert. The link (proxy) to the source holds the binlog at three points meanwhile, and
-// other writers wait.
+// comeAndGo inserts the versions w, v and x of one row, where w < x < v, and deletes them. The program must never show
+// x, because x is deleted before the program reads the insert of x. Meanwhile, the link (proxy) to the source holds the
+// binlog at three points, and other writers wait.
 //
 //	in the source    the program
-//	put w, put v     shows v
+//	insert w and v   shows v
 //	delete v         the binlog is held before this
-//	put x
-//	delete all       re-reads the row because v was deleted, finds nothing, and shows nothing; the binlog is held
-//	                 before the put of x
-//	                 reads the put of x, and must ignore it; the binlog is held before the last delete
+//	insert x
+//	delete w and x   re-reads the row because v was deleted, finds nothing, and shows nothing; the binlog is held
+//	                 before the insert of x
+//	                 reads the insert of x, and must ignore it; the binlog is held before the last delete
 func comeAndGo(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.goneViews()
 	g := &gone{views: views, late: late{w: w, t: w.plan.table(views[0].Table), n: 3000 + 2*int(f.Arg),
@@ -89,9 +89,9 @@ func (g *gone) show(ctx context.Context) error {
 	return g.shows(ctx, g.n, fmt.Sprint(g.last))
 }
 
-// hold makes the link (proxy) to the source hold the binlog. Then it deletes version v, inserts x, and deletes all
-// versions. In the binlog, a large row separates the insert and the last delete, so the link receives them in different
-// chunks.
+// hold makes the link (proxy) to the source hold the binlog. Then it deletes version v, inserts version x, and deletes
+// the two versions that are left, w and x. In the binlog, a large row separates the insert and the last delete, so the
+// link receives them in different chunks.
 func (g *gone) hold(ctx context.Context) error {
 	source := g.w.links["source"]
 	g.deletes = source.put(&tap{text: g.body(g.last), free: make(chan struct{})})
@@ -131,8 +131,8 @@ func (g *gone) readInsert(ctx context.Context) error {
 	if err := g.shows(ctx, g.after.n, fmt.Sprint(g.last)); err != nil {
 		return err
 	}
-	// The program may apply the insert of version x a little after the second row (g.after), although the binlog has that
-	// row later.
+	// The program may apply the insert of version x a little after the second row (g.after), although the binlog has
+	// that row later.
 	if err := pause.For(ctx, 100*time.Millisecond); err != nil {
 		return err
 	}

@@ -52,24 +52,25 @@ type late struct {
 	programs []*launch.Process
 
 	reads  int64 // how many connections of the main program read the binlog
-	others int64 // how many other sinks of the main program contain the row
-	sawW   *tap  // counts how often the main program received version w, the row's lowest version in putLate
+	others int64 // how many of the main program's sinks other than Redis show the row
+	sawW   *tap  // counts how often the main program received version w (see putLate) from the source
 }
 
 // putLate creates a history of one row with the versions w < x < v, in which the three programs' links hold requests,
-// answers and binlogs. put and delete are changes of the row in the source, and writes of the row to Redis.
+// answers and binlogs. A put is a write of the row to Redis.
 //
-//	in the source   the main program                the second program         the third program
-//	put w           its put of w is held            its put of w is held
-//	put v           its put of v waits for w's      its put of v waits for w's
+//	in the source   the main program                the second program           the third program
+//	insert w        its put of w is held            its put of w is held
+//	insert v        its put of v waits for w's      its put of v waits for w's
 //	delete v        continues; re-reads and finds   its binlog is held
 //	                w; the answer is held
-//	put x                                                                      fills: puts x
-//	                sends w, which is ignored
+//	insert x                                                                     fills: puts x
+//	                its put of w is ignored
 //	                                                its put of v arrives
 //
-// Redis keeps x when w arrives. It must then ignore the second program's put of v, whose log position is before that of
-// the main program's re-read. No later delete would remove v, so a wrong put would be visible at the end.
+// Redis keeps x when the main program's w arrives. Redis must then ignore the second program's put of v, whose log
+// position is before that of the main program's re-read. No later delete would remove v, so a wrong put would be
+// visible at the end.
 func (w *world) putLate(ctx context.Context, f Fault) error {
 	l, err := w.newLate(f)
 	defer l.close()
@@ -159,8 +160,8 @@ func (l *late) startBeside(ctx context.Context) error {
 		return err
 	}
 	named := l.links[1].put(&tap{toServer: true, text: l.key})
-	// The second program skips changes that the sink says are already written. So write versions of the row until this
-	// program sends one of them to Redis.
+	// The second program skips changes that the sink says are already written. So write versions of the row until the
+	// second program sends one of them to Redis.
 	for version := l.last - late0; version < l.last-2; version++ {
 		if err := l.put(ctx, version); err != nil {
 			return err
@@ -202,8 +203,8 @@ func (l *late) readV(ctx context.Context) error {
 	return err
 }
 
-// deleteV deletes version v of the row, and waits until the main program has read the delete. For its sinks other than
-// Redis, the main program re-reads the row at once and finds the lower version w.
+// deleteV deletes version v of the row, and waits until the main program has read the delete. It also waits until the
+// main program has re-read the row for its sinks other than Redis. The highest version is then w.
 func (l *late) deleteV(ctx context.Context) error {
 	own := l.w.links["source"].put(&tap{text: l.body(l.last)})
 	if err := l.remove(ctx); err != nil {
@@ -212,11 +213,11 @@ func (l *late) deleteV(ctx context.Context) error {
 	if err := errors.Join(own.passes(ctx, l.reads), l.sawW.passes(ctx, l.reads+l.others)); err != nil {
 		return err
 	}
-	return pause.For(ctx, 30*time.Millisecond) // gives the program time to handle the delete that the link passed
+	return pause.For(ctx, 30*time.Millisecond) // the main program needs a moment to handle the delete
 }
 
-// look releases the main program's writes to Redis, so that this program re-reads the row. Then the link (proxy) holds
-// the source's answer to this re-read.
+// look releases the main program's writes to Redis. The main program then re-reads the row, and the link (proxy) holds
+// the source's answer.
 func (l *late) look(ctx context.Context) error {
 	found := l.w.links["source"].put(&tap{text: l.body(l.last - 2), free: make(chan struct{})})
 	l.w.links["cache"].letGo()
@@ -256,7 +257,7 @@ func (l *late) yield(ctx context.Context) error {
 }
 
 // arrive releases the second program's write of version v to Redis, and waits until the link (proxy) has passed the
-// write. The binlog that this program reads stays held.
+// write. The second program's binlog stays held.
 func (l *late) arrive(ctx context.Context) error {
 	return written(ctx, l.links[1], l.key, l.links[1])
 }

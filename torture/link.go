@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// link is a proxy between the program and a server that can disturb connections. A silent link passes nothing.
-// Connections that are open or opened during that time stay silent afterwards, as if a firewall had dropped them.
+// link is a proxy between the program and a server that can disturb connections. While a link is silent, it passes
+// nothing. Connections that are open or opened while the link is silent never pass anything again, as if a firewall had
+// dropped them.
 type link struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -34,7 +35,7 @@ type trap struct {
 	sprung  chan struct{} // closed when the request or the answer has been dropped
 }
 
-// tap counts how often a text passes in one direction. It may also hold each chunk of data with the text, and
+// tap counts how often its text passes in one direction. It may also hold back each chunk of data with the text, and
 // everything after the chunk on the same connection. It misses a text that is split between two chunks.
 type tap struct {
 	toServer bool
@@ -73,7 +74,7 @@ func (k *link) setTrap(t *trap) {
 	k.trap = t
 }
 
-// put adds a tap to the link and returns it. A tap counts or holds data that contain a text.
+// put adds a tap to the link and returns it.
 func (k *link) put(t *tap) *tap {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,7 +90,7 @@ func (k *link) release(t *tap) {
 	close(t.free)
 }
 
-// untap removes all taps, which count or hold data that contain a text. It releases everything that they hold.
+// untap removes all taps, and releases everything that they hold.
 func (k *link) untap() {
 	k.letGo()
 	k.mu.Lock()
@@ -97,8 +98,7 @@ func (k *link) untap() {
 	k.taps = nil
 }
 
-// letGo removes the link's taps that hold data with a certain text, and releases everything they hold. Taps that only
-// count how often a text passes stay.
+// letGo removes the taps that hold data back, and releases everything that they hold. Taps that only count stay.
 func (k *link) letGo() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

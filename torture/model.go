@@ -196,7 +196,7 @@ func (v View) expect(t Table, of []entity) lab.Held {
 	return held
 }
 
-// whole adds a key's row, hash, string or document to held.
+// whole adds a key's row, hash, string or document to held. counts says whether the view shows the fields in `own`.
 func (v View) whole(held lab.Held, t Table, e entity, own fields, counts bool) {
 	shown := fields{}
 	if counts {

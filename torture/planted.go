@@ -115,8 +115,8 @@ func oldAcrossFailover(p Plan) bool {
 	return false
 }
 
-// moves reports whether rows move between shards in a view without a condition. The test polls such views during a run
-// to find older states.
+// moves reports whether rows move between shards in a view without a `where`. The reader polls such views during a run,
+// and notices rows that vanish or go back.
 func moves(p Plan) bool {
 	return slices.ContainsFunc(p.Views, func(v View) bool { return v.Moves && !v.Where })
 }

@@ -18,7 +18,7 @@ type reader struct {
 	w *world
 
 	mu     sync.Mutex
-	seen   map[string]string // the last value of n that was seen, by view and key
+	seen   map[string]string // the last number that each view showed for a key, by view and key: see judge
 	lost   bool              // a sink may have lost data, so the reader checks nothing more
 	wrong  []string
 	passes int
@@ -132,7 +132,7 @@ func (r *reader) row(ctx context.Context, v View, t Table, key []any, columns st
 		") shards ORDER BY n DESC LIMIT 1", args...)
 }
 
-// note records an error that a fault found.
+// note records an error that a fault's own check found.
 func (r *reader) note(wrong string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,7 +21,7 @@ type result struct {
 	At      time.Time
 	Seed    uint64
 	Servers map[string]string // by role: source, MySQL sink, Redis sink, Elasticsearch sink, broker
-	Source  string            // like "store file, 2 in the source, 1 in the sink", where 2 and 1 count databases
+	Source  string            // the checkpoint store, and the number of databases in the source and in the MySQL sink
 	Faults  []string
 	Took    float64 // in seconds, like the next three
 	Setup   float64

@@ -114,8 +114,8 @@ func (w *world) wrote(ctx context.Context, n int64) error {
 	return nil
 }
 
-// settle waits until every view has the content that the model computes from the source's rows, for patience at most.
-// It returns the errors that remain.
+// settle waits until every view has the content that the model computes from the source's rows. It gives up after the
+// time `patience`, and returns the errors that remain.
 func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []string, err error) {
 	for _, p := range w.processes() {
 		if p.running == nil {

@@ -201,7 +201,7 @@ func assign(columns []string) string {
 	return strings.Join(all, ", ")
 }
 
-// toml returns the whole configuration. It omits the view whose name is in the parameter without.
+// toml returns the whole configuration, without the view named `without`.
 func (p Plan) toml(a addresses, without string) string {
 	own := p.reads(a) + p.process(a) + p.tables()
 	if p.Topic != nil {

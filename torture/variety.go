@@ -45,8 +45,8 @@ func (v *View) adorn(t Table, seed uint64) {
 	}
 }
 
-// copyTables creates the target tables that already exist when the program starts. Their keys are AUTO_INCREMENT, as a
-// source's may be.
+// copyTables creates the target tables of views with Copy, before the program starts. Their keys are AUTO_INCREMENT, as
+// in a copy of a source's table.
 func (w *world) copyTables(ctx context.Context) error {
 	for _, v := range w.plan.Views {
 		if !v.Copy {

@@ -132,7 +132,7 @@ type world struct {
 	servers   *farm
 	source    *servers.Server
 	at        addresses
-	links     map[string]*link // proxies by name; faults disturb the program's, not the harness's own
+	links     map[string]*link // proxies by name; faults disturb only the links that the program uses
 	sourceDBs []*sql.DB        // one for each shard of the source, as root, not through the program's link
 	sinkDBs   []*sql.DB        // one for each shard of the MySQL sink
 	redis     *goredis.Client
@@ -261,8 +261,8 @@ func freshDatabase(ctx context.Context, addr, name, settings string) (*sql.DB, e
 	return sql.Open("mysql", at+name+"?timeout=2s&readTimeout=10s&innodb_lock_wait_timeout=2"+settings)
 }
 
-// configure writes the configuration. It omits the view whose name is in the parameter without. It replaces the file in
-// one step, so a program that is just starting reads either the old or the new one.
+// configure writes the configuration, without the view named `without`. It replaces the file in one step, so a program
+// that is just starting reads either the old or the new one.
 func (w *world) configure(without string) error {
 	next := w.program.File() + ".next"
 	if err := os.WriteFile(next, []byte(w.plan.toml(w.at, without)), 0o600); err != nil {
