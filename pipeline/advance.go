@@ -16,7 +16,7 @@ type urgency int
 const (
 	saveNothing urgency = iota // move the position in memory only, for a caller that waits for a log position
 	saveDue                    // once an interval: save if there is anything new, or if the last save is old
-	saveNow                    // save if the position moved at all: at a stop, or before a new log file is applied
+	saveNow                    // save if the position moved at all: at a stop, a fill's end, a new log file (nameFile)
 )
 
 // idleMark is the longest time between two saves of the position in the sink while the log has no changes for these
@@ -29,7 +29,7 @@ const idleMark = time.Minute
 const followedMark = 5 * time.Second
 
 // idleAsk is how often an idle session checks that the sink answers, so that the lag shows an outage even if there is
-// nothing to write. The check saves the same position again, which writes nothing.
+// nothing to write. The check calls Target.Mark with the progress that the sink already has, so nothing is written.
 const idleAsk = 5 * time.Second
 
 // idleSave is the longest time between two saves of the checkpoints while nothing moves.
@@ -47,7 +47,7 @@ type saver struct {
 	goesOn func() // called each interval in which the session makes progress
 
 	mu        sync.Mutex
-	proved    bool                // the start position was updated once the reader had seen the log's first events
+	proved    bool                // the position includes the proof from the log's first events: see advance
 	marked    replicator.Standing // the progress that this session last saved in the sink
 	markedAt  time.Time
 	askedAt   time.Time // when the sink was last asked whether it still has the progress in `marked`
@@ -107,8 +107,8 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	applied := s.meter.total() // count first: everything that is counted here is below the position that low returns
 	at := s.progress.current().Position
 	if low := s.lanes.low(); low > at.Order || u == saveNow || !s.proved && s.reach.heard.Load() {
-		// At a later start, the position must show whether the log still contains it. A reader may learn what the position
-		// needs for that only from the log's first events, so ask the reader again after these.
+		// At the next start, the saved position must prove that the log is still the same. The reader may learn the
+		// proof (such as GTIDs) only from the log's first events. So ask it for the position again after these.
 		at = s.reader.Position(max(low, at.Order))
 		s.proved = true
 		s.progress.moveTo(at)

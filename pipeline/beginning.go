@@ -11,11 +11,13 @@ import (
 // checkpoint, and `mark`, the progress that the sink keeps with the data (nil: none). Changes that are then repeated do
 // no harm. Special cases:
 //
-//   - The sink has never had saved: saved counts, until the sink has progress of the same view and fill.
+//   - saved is Unmarked (the sink has no mark of it yet): saved counts, until the sink has a mark of the same
+//     definition, and of the same fill or a later one.
 //   - mark is missing or has another definition: the sink lost the view, and the error wraps ErrSinkLost.
 //   - mark is in a later fill than saved: the view continues that fill. If mark is in an earlier fill, the fill of
 //     saved starts again.
-//   - The source is a Changelog: mark counts outside of fills. Processes hand its partitions on, so saved may be old.
+//   - The source is a Changelog: outside of fills, mark alone counts. saved may be old, because another process may
+//     have had the partition since.
 func beginning(saved replicator.Checkpoint, mark *replicator.Mark, changelog bool) (replicator.Standing, error) {
 	same := mark != nil && replicator.SameDefinition(mark.Fingerprint, saved.Fingerprint)
 	known := same && !mark.Position.IsZero()

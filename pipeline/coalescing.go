@@ -21,7 +21,8 @@ const (
 	// judged is the number of changes after which coalescing decides again how many changes may be in flight.
 	judged = 8192
 
-	// worthwhile is the share of changes that must merge, if all memory were in use, to justify more changes in flight.
+	// worthwhile is a share of changes. More changes may be in flight if, by estimate, at least this share would merge
+	// with pending ones once the whole budget is used.
 	worthwhile = 1. / 8
 )
 

@@ -36,9 +36,9 @@ func (d *definitions) current(ctx context.Context, views []*replicator.View) ([]
 	return now, nil
 }
 
-// update sets the views' fingerprints, computed from the present definitions of their tables. Different fingerprints
-// may stand for one definition (see replicator.SameDefinition). If the sink or the store has such a fingerprint, update
-// sets that fingerprint.
+// update sets the views' fingerprints, computed from the present definitions of their tables. If a view's mark, or
+// without a mark its checkpoint, has another fingerprint of the same definition (see replicator.SameDefinition), update
+// sets that one.
 func (d *definitions) update(ctx context.Context, views []*replicator.View, known *remembered) error {
 	now, err := d.current(ctx, views)
 	if err != nil {

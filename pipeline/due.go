@@ -89,9 +89,9 @@ func (d *due) rebuild(ctx context.Context, views []string) map[string]error {
 	return refused
 }
 
-// resume continues rebuilds that a crash or a stop interrupted. A shadow (a view's second copy, which a rebuild fills)
-// with a checkpoint in the store and no mark in the sink was swapped in just before that. Then resume completes the
-// swap.
+// resume continues rebuilds that a crash or a stop interrupted. If a shadow (a view's second copy, which a rebuild
+// fills) has a checkpoint in the store and no mark in the sink, the sink has already swapped it in. Then resume only
+// brings the store up to date (inherit).
 func (d *due) resume(ctx context.Context) error {
 	shadower, ok := d.cfg.Sink.(replicator.Shadower)
 	if !ok {

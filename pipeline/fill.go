@@ -45,8 +45,8 @@ func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 	return true, nil
 }
 
-// reachStart waits until the log reader has reached the position where the fill begins. Before that, the sink may have
-// rows that the source has deleted since, and scanned rows of lower versions would look stale.
+// reachStart waits until the log reader has reached the position where the fill begins. Until then, the sink may
+// hold versions that the source has since deleted. Scanned rows of these cells have lower versions and would look stale.
 func (f *filler) reachStart(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -11,7 +11,7 @@ import (
 )
 
 // forgetting tracks up to which log position the sink may forget deleted cells. It outlives sessions. Only the
-// goroutine that has the sink forget cells uses it, except for the method `note`, which lanes call.
+// forgetter's goroutine uses it, except for the method `note`, which lanes call.
 type forgetting struct {
 	passed []marking // log positions that were saved in the sink, with the times; oldest first
 	walked int64     // log position up to which the last complete walk forgot deleted cells
@@ -51,7 +51,7 @@ func (f *forgetting) horizon(order int64, now time.Time, remembered time.Duratio
 	return f.passed[0].order
 }
 
-// forgetter has the target forget deleted cells, in the background: see docs/adr/0023.
+// forgetter makes the target forget deleted cells, in the background: see docs/adr/0023.
 type forgetter struct {
 	*group
 	target replicator.Target
@@ -93,8 +93,9 @@ func (f *forgetter) horizon() int64 {
 	return f.forgetting.horizon(f.saver.lastMarked().Position.Order, time.Now(), f.cfg.Deleted)
 }
 
-// walk examines all cells, page by page, and forgets those that were deleted before the horizon (a log position). It
-// rests four fifths of the time, unless it takes longer than the time for which deletions must be remembered.
+// walk examines all cells, page by page, and forgets those that were deleted before the horizon (a log position). After
+// each page it pauses for four times as long as the page took. Once it has lasted longer than Config.Deleted, it no
+// longer pauses.
 func (f *forgetter) walk(ctx context.Context, target replicator.Forgetter, horizon int64) error {
 	found, began := replicator.GoneCells{}, time.Now()
 	if err := target.RaiseHorizon(ctx, horizon); err != nil {
@@ -127,12 +128,13 @@ func (f *forgetter) walk(ctx context.Context, target replicator.Forgetter, horiz
 	f.forgetting.walked = horizon
 	f.shown.countGone(f.views, int64(found.Remembered))
 	if found.Forgotten > 0 {
-		f.cfg.Log.Debug("forgot cells that are gone", "sink", f.cfg.Name, "views", f.views.names(), "cells", found.Forgotten,
-			"remembered", found.Remembered, "took", time.Since(began).Round(time.Millisecond))
+		f.cfg.Log.Debug("removed the sink's states of cells that were deleted long ago", "sink", f.cfg.Name,
+			"views", f.views.names(), "cells", found.Forgotten, "remembered", found.Remembered,
+			"took", time.Since(began).Round(time.Millisecond))
 	}
 	return nil
 }
 
 func (f *forgetter) explain(err error) error {
-	return fmt.Errorf("sink %s: forgetting cells that are gone: %w", f.cfg.Name, err)
+	return fmt.Errorf("sink %s: removing the states of cells that were deleted long ago: %w", f.cfg.Name, err)
 }

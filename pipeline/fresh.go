@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// fresh says since when the target is known to contain nothing of this source: since a search before the fill; zero if
-// there was none, or if it found something. After a fill from a Changelog, such a target needs no sweep, because the
-// session has read every record that the target shows.
+// fresh has the time at which a complete search, before the fill, found nothing of this source in the target. Zero:
+// there was no such search, or it found something. After a fill from a Changelog, a target that was empty needs no
+// sweep, because the session has read every record that the target shows.
 type fresh struct{ since time.Time }
 
 // freshPages is how many pages of the target are searched for cells of this source before the log is read. If there are

@@ -8,7 +8,8 @@ import (
 )
 
 // inherit makes the dead letters of a view's shadow (the second copy that a rebuild filled) the view's own, after a
-// swap. Then it removes the shadow's checkpoint. While that exists, a crash is harmless, because inherit begins again.
+// swap. Then it removes the shadow's checkpoint. If the program crashes before that, the next start finds the
+// checkpoint and calls inherit again.
 func inherit(ctx context.Context, store replicator.Store, v *replicator.View) error {
 	shadow := v.Name + replicator.ShadowSuffix
 	obsolete, err := takeLetters(ctx, store, v, shadow)

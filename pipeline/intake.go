@@ -19,8 +19,8 @@ type intake struct {
 	over      context.Context // done once no more changes are applied
 }
 
-// add waits until the memory budget has room, and hands a change to the worker (lane) of its key. It also has the
-// source asked for other collation variants of the key ('abc', 'ABC').
+// add waits until the memory budget has room, and hands a change to the worker (lane) of its key. If needed, it also
+// queues a query of the source for other collation variants of the key ('abc', 'ABC').
 func (in *intake) add(ctx context.Context, c *replicator.Change) error {
 	size := int64(replicator.RowOverhead)
 	if c.Row != nil {
@@ -82,7 +82,7 @@ type tail struct {
 
 var _ replicator.Handler = (*tail)(nil)
 
-// Change hands a change that the log reader delivers to the lane of its key. It waits while the memory budget is full.
+// Change takes a change from the log reader and adds it to its key's lane. It waits while the memory budget is full.
 func (t *tail) Change(ctx context.Context, c *replicator.Change) error {
 	if !t.views.feeds(c.Cell) {
 		return nil
@@ -95,7 +95,8 @@ func (t *tail) Change(ctx context.Context, c *replicator.Change) error {
 	return t.intake.add(ctx, c)
 }
 
-// Refer has the cells re-read whose entries contain a changed joined row.
+// Refer takes a changed joined row from the log reader, and queues it: `referring` then re-reads the cells whose
+// entries contain that row.
 func (t *tail) Refer(ctx context.Context, ref *replicator.Reference) error {
 	return t.referring.add(ctx, ref)
 }

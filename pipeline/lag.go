@@ -73,15 +73,15 @@ func (s *session) passed() bool {
 // lag is the age of the oldest committed change that the views don't show yet; false if the age is unknown.
 func (s *session) lag() (time.Duration, bool) {
 	at, caughtUp, known := s.shown()
-	if !known || caughtUp && time.Since(at) < s.answers() {
+	if !known || caughtUp && time.Since(at) < s.answerTimeout() {
 		return 0, known
 	}
 	return max(0, time.Since(at)), true
 }
 
-// answers is how long the source may take to answer where its log ends. After that time without an answer, the lag
-// counts from the last answer.
-func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.cfg.Interval) }
+// answerTimeout is how long the lag of views that have caught up stays 0 if the source no longer says where its log
+// ends. After that, the lag counts from the source's last answer.
+func (s *session) answerTimeout() time.Duration { return max(10*time.Second, 3*s.cfg.Interval) }
 
 func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.since) }
 
@@ -91,7 +91,7 @@ type shown struct {
 	mu      sync.Mutex
 	began   time.Time            // when the pipeline started
 	at      map[string]time.Time // by view: the time up to which the view showed everything
-	savedAt map[string]time.Time // by view: when its checkpoint last had all its progress; only since `began`
+	savedAt map[string]time.Time // by view: when all of its progress was last saved; no entry: not since `began`
 	evicted map[string]int64     // by view: keys that the sink's server has evicted since the start
 	gone    map[string]int64     // by view: deleted cells that the view's sink still remembered at the last count
 }
@@ -137,7 +137,7 @@ func (n *shown) recall(ctx context.Context, cfg *Config) error {
 	defer n.mu.Unlock()
 	for _, c := range saved {
 		at := c.Shown
-		if c.Filling() && c.Epoch != 0 { // until its fill ends, the view lacks older changes, too; Epoch is the fill's start
+		if c.Filling() && c.Epoch != 0 { // before its fill ends, the view lacks old changes; Epoch is the fill's start
 			at = time.UnixMicro(c.Epoch)
 		}
 		if _, known := n.at[c.View]; !known && c.Source == cfg.Source.Name() && !at.IsZero() {
@@ -147,15 +147,15 @@ func (n *shown) recall(ctx context.Context, cfg *Config) error {
 	return nil
 }
 
-// stamp sets Checkpoint.Shown in checkpoints that will be saved. If known is true, the session shows everything up to
-// the time at, and Shown becomes that time. Otherwise Shown becomes the time that was recorded for the view before.
-func (n *shown) stamp(checkpoints []replicator.Checkpoint, at time.Time, known bool) {
+// stamp sets Checkpoint.Shown in checkpoints that will be saved. If known is true, Shown becomes upTo, the time up to
+// which the session shows everything. Otherwise Shown becomes the time that was recorded for the view before.
+func (n *shown) stamp(checkpoints []replicator.Checkpoint, upTo time.Time, known bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i := range checkpoints {
 		c := &checkpoints[i]
 		if c.Shown = n.at[c.View].UTC(); known {
-			c.Shown = at.UTC()
+			c.Shown = upTo.UTC()
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (n *shown) lag(st *replicator.ViewStatus) *float64 {
 	return secondsSince(n.began)
 }
 
-// allSaved records that the views' checkpoints include all progress and are saved.
+// allSaved records that the store now has all of the views' progress.
 func (n *shown) allSaved(views viewSet) {
 	n.each(views, func(name string) { n.savedAt[name] = time.Now() })
 }
@@ -217,7 +217,7 @@ func (n *shown) goneCells(v *replicator.View) *int64 {
 	return nil
 }
 
-// checkpointAge is the number of seconds since all progress of a view was saved. If no save has happened since the
+// checkpointAge is the number of seconds since all of a view's progress was last saved. Before the first save since the
 // start, it is the time since the start. Otherwise a view that never starts would look as if it had just been saved.
 func (n *shown) checkpointAge(v *replicator.View) float64 {
 	n.mu.Lock()

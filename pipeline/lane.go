@@ -22,8 +22,8 @@ type lane struct {
 	waiting batches
 	flying  []pending // the batch in flight; nil: there is none
 	added   uint64    // number of changes added since the lane was made
-	counted uint64    // how many of the `added` changes countMerged has recorded in the budget
-	merged  int       // how many of the changes after the first `counted` ones merged with a pending change
+	counted uint64    // what `added` was when the lane last called countMerged
+	merged  int       // number of changes added since that call that merged with a pending change
 	waiters []waiter  // callers that wait until earlier changes are applied
 }
 
@@ -34,7 +34,7 @@ type pending struct {
 	since time.Time       // the commit time of the oldest change; zero for rows of a scan
 	size  int64           // the bytes that the cell's changes took from the budget
 
-	after int64  // when the cell's first change came, the lane had all changes up to this log position
+	after int64  // log position of the last transaction end before the cell's first change: see low
 	first uint64 // number of the cell's first change: the lane numbers its changes from 1
 
 	// deleted is the highest version that a delete removed. If the sink holds no newer version, the cell is re-read.
@@ -46,7 +46,7 @@ type pending struct {
 	// there is none.
 	goneAt int64
 
-	found *found // row that another replicator re-read last, from a Changelog's record; nil: none
+	found *found // the publisher's last re-read of the cell, from a Changelog's record; nil: none
 
 	rewrite bool
 
@@ -54,7 +54,7 @@ type pending struct {
 	next *pending // the next element of this list
 }
 
-// found is a row that another replicator has read from the table again and recorded in a Changelog.
+// found is the result of a re-read of a cell by the replicator that publishes a Changelog, which recorded it there.
 type found struct {
 	row     *replicator.Row // nil: the cell had no row
 	version int64
@@ -133,9 +133,9 @@ func (p *pending) merge(c *replicator.Change) (spare int64) {
 	return 0
 }
 
-// mergeFound adds a row that another replicator re-read to the cell's pending changes. If such a row is pending
-// already, the later of the two stays. A pending put that is older than the re-read row is dropped, and a newer put is
-// applied after it.
+// mergeFound adds f, a re-read by the Changelog's publisher, to the cell's pending changes. If a re-read is pending
+// already, the later of the two stays. A pending put that is older than the re-read is dropped. A newer put is applied
+// after it.
 func (p *pending) mergeFound(f *found) (spare int64) {
 	if old := p.found; old != nil && (f.asOf < old.asOf || f.asOf == old.asOf && f.version < old.version) {
 		return f.size()
