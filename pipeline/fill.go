@@ -46,7 +46,7 @@ func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 }
 
 // reachStart waits until the log reader has reached the position where the fill begins. Until then, the sink may
-// hold versions that the source has since deleted. Scanned rows of these cells have lower versions and would look stale.
+// hold a version that the source has since deleted, so that a scanned row of a lower version would be stale.
 func (f *filler) reachStart(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -38,7 +38,7 @@ type pending struct {
 	first uint64 // number of the cell's first change: the lane numbers its changes from 1
 
 	// deleted is the highest version that a delete removed. If the sink holds no newer version, the cell is re-read.
-	// AnyVersion: the cell is always re-read; NoVersion: nothing was deleted. deletedAt is the latest delete's position.
+	// AnyVersion: the cell is always re-read; NoVersion: nothing was deleted. deletedAt is the last delete's position.
 	deleted   int64
 	deletedAt int64
 

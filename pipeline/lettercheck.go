@@ -19,7 +19,7 @@ func (l *letters) compare(ctx context.Context) error {
 			continue
 		}
 		if err := l.compareView(ctx, i); err != nil {
-			return fmt.Errorf("view %s: comparing its dead letters with the dead cells in sink %s: %w",
+			return fmt.Errorf("view %s: comparing the store's dead letters with those that sink %s records: %w",
 				v.Name, l.cfg.Name, err)
 		}
 		l.notes.setLettersKnown(v.Name)

@@ -52,7 +52,7 @@ func (m *meter) tick() {
 	m.at = now
 }
 
-// rate is the i-th view's rate. It is 0 if the last tick was long ago, because a hanging save delays the ticks.
+// rate is the i-th view's rate. It is 0 if the last tick was long ago: while a save hangs, no tick updates the rate.
 func (m *meter) rate(i int) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // is held.
 type notes struct {
 	mu      sync.Mutex
-	doubted map[string]int64 // by view: log position of a loss (such as a TRUNCATE) because of which it must be compared
+	doubted map[string]int64 // by view that must be compared: log position of the reason, such as a TRUNCATE
 	letters map[string]bool  // by view: whether the store's dead letters were compared with the sink
 	dirty   bool             // the notes changed since they were last saved
 }
@@ -35,8 +35,8 @@ func (n *notes) addTo(c *replicator.Checkpoint) {
 	c.Swapped, c.Letters = n.doubted[c.View], n.letters[c.View]
 }
 
-// lastDoubt returns the latest log position at which something happened because of which a view must be compared with
-// the source; 0: no view must be. The sink stores only this one position, for all views together.
+// lastDoubt returns the highest log position in `doubted`; 0: no view must be compared with the source. The sink stores
+// only this one position, for all views together.
 func (n *notes) lastDoubt() (last int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,8 +53,8 @@ func (n *notes) changed() bool {
 	return n.dirty
 }
 
-// setDoubted records that views must be compared with the source, because rows changed at a log position and the log
-// does not say which. It reports whether any of the views had no pending comparison yet.
+// setDoubted records that views must be compared with the source, because rows changed at the log position `order` and
+// the log does not say which. It reports whether any of the views had no pending comparison yet.
 func (n *notes) setDoubted(views viewSet, order int64) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -65,8 +65,8 @@ func (n *notes) setDoubted(views viewSet, order int64) (news bool) {
 	return news
 }
 
-// setEvicted records that views must be compared with the source, because their sink lost data while they were at a log
-// position. A comparison in progress doesn't count: the sink may have lost data that was already compared.
+// setEvicted records that views, which have reached the log position `order`, must be compared with the source, because
+// their sink lost data. A comparison in progress doesn't count: data that it has already compared may be lost, too.
 func (n *notes) setEvicted(views viewSet, order int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 
 // The epoch of a position grows when the source moves to a different server or begins a new log. Changes of a lower
 // epoch are stale in the sink. So if two replicators read two servers, the one with the higher epoch takes the views
-// over. The other one waits until the first has ended; otherwise they would take the views from each other in turns.
+// over. The one with the lower epoch waits until the other has ended. Otherwise they would take the views from each
+// other in turns.
 
 // standstill is the longest time for which a running replicator leaves its position in the sink unchanged while its
 // source has new changes.
@@ -20,8 +21,8 @@ const standstill = idleMark + 10*time.Second
 
 // rival is another replicator that reads a different server and has taken over a view.
 type rival struct {
-	// told is the last Overtaken error that ended a session. Only this error may show the other replicator's position: a
-	// sink of several shards otherwise reports the lowest of its shards' positions.
+	// told is the last Overtaken error that ended a session. It has the other replicator's position. Sink.Marks may
+	// lack that position if the sink has several shards, because it returns the lowest of their positions.
 	told *replicator.Overtaken
 
 	mark replicator.Position // the other replicator's position in the sink when it was last read
@@ -100,8 +101,8 @@ func (a *above) yield(ctx context.Context) error {
 		return nil
 	}
 	return replicator.Fatal(replicator.OfView(a.cfg.ofSink(fmt.Errorf("another replicator, which reads another "+
-		"server, has taken over %s. Stop the replicator that should not run. If you stop the other one, this one "+
-		"continues two minutes after a change that the other one missed, or at once if you restart it",
+		"server, has taken over %s. Stop the replicator that should not run. If you stop the other one, also restart "+
+		"this one. Without a restart, this one continues two minutes after a change that the other one has not read",
 		strings.Join(a.overtaken, ", "))),
 		a.overtaken...))
 }

@@ -122,7 +122,7 @@ const (
 // the views is being rebuilt or paused, or ErrNotServing if the pipeline can't start yet.
 //
 // from is where the scan of each table begins: a Chunk's Next, or "" for the first row. Only a rebuild in place can
-// begin later. It keeps the earlier rows that the source still has.
+// begin after the first row. The rows before `from` then stay in the view, unless the source no longer has them.
 func (p *Pipeline) Rebuild(ctx context.Context, names []string, mode RebuildMode, from string) error {
 	return p.ask(ctx, func(ctx context.Context, s *supervisor) error {
 		if err := p.stopped.cantStart(); err != nil {

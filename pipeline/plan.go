@@ -24,7 +24,7 @@ type Planned struct {
 	Outcome
 	Filling    bool  // the view's incomplete fill continues
 	Rebuilding bool  // the view's rebuild to this definition continues, and the old contents stay visible
-	Err        error // if Refused: why; if Refills: why the source's log can't be read, if so; else nil
+	Err        error // why the view is Refused, or which loss in the source's log causes Refills; else nil
 }
 
 // Plan returns, by view, what Run would do, and changes nothing. saved are the store's checkpoints, read before the

@@ -31,10 +31,12 @@ type remembered struct {
 
 	lacking map[string]string // by view: names of the shards of the sink that lack the view, if others have it
 
-	refilled map[string][]string // views that are filled again, by the names of the shards that lack them
+	// refilled lists the views that on_lost fills again. A key is what a message adds about the shards that lack the
+	// views, such as " in shard a"; "" if no shard has them.
+	refilled map[string][]string
 }
 
-// refills records that on_lost fills a view again. where names the shards of the sink that lack the view.
+// refills records that on_lost fills a view again. where is its key in `refilled`.
 func (r *remembered) refills(view, where string) {
 	if r.refilled == nil {
 		r.refilled = map[string][]string{}
@@ -169,9 +171,9 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 			unfilled = append(unfilled, v)
 		default:
 			if c != nil && (at.Position.Order < c.Position.Order || at.Filling() != c.Filling()) {
-				p.cfg.Log.Info("the sink's checkpoint is before the saved one. Reading begins at the sink's",
-					"sink", p.cfg.Name, "view", v.Name, "order", at.Position.Order, "checkpoint", c.Position.Order,
-					"filling", at.Filling())
+				p.cfg.Log.Info("the sink's mark is before the saved checkpoint, or only one of the two is in a fill. "+
+					"Reading begins at \"order\"", "sink", p.cfg.Name, "view", v.Name, "order", at.Position.Order,
+					"checkpoint", c.Position.Order, "filling", at.Filling())
 			}
 			if p.begunAnew(c, m, at.Standing) {
 				if err := p.replay(ctx, &at.Standing); err != nil {
@@ -214,7 +216,6 @@ func (n *plan) logFailed(cfg *Config) {
 	}
 }
 
-// errChanged says that the view's definition changed, so it must be rebuilt.
 var errChanged = errors.New("its definition changed")
 
 // errUnderWay says that the view does not run until the rebuild in progress is complete.
@@ -225,7 +226,7 @@ var errUnderWay = errors.New("a rebuild of it is under way")
 // longer "rebuild".
 func (p *planner) goesOnAt(v *replicator.View, known *remembered) (*replicator.Checkpoint, error) {
 	at, err := p.resumeAt(v, known)
-	// If the view's progress in the sink can't be read, it is unknown whether a rebuild goes on.
+	// If the view's mark can't be read, it is unknown whether a rebuild is in progress.
 	if _, m := known.of(v.Name); m != nil && m.Err != nil {
 		return at, err
 	}
@@ -442,9 +443,9 @@ func (p *planner) replay(ctx context.Context, at *replicator.Standing) (err erro
 	return err
 }
 
-// begunAnew reports whether a view's fill must read a Changelog from its beginning: the view's checkpoint c does not
-// know the fill, or the sink's mark m shows less progress of it than c. The mark's position never falls, so it may be
-// beyond what the fill has read. at is where the view would continue otherwise.
+// begunAnew reports whether a view's fill must read a Changelog from its beginning, instead of continuing at `at`: the
+// view's checkpoint c does not know the fill, or the sink's mark m shows less progress of the fill than c. The fill
+// can't trust m's position: a mark's position never falls, so it may be beyond what the fill has read.
 func (p *planner) begunAnew(c *replicator.Checkpoint, m *replicator.Mark, at replicator.Standing) bool {
 	switch {
 	case !at.Filling(), c != nil && c.Unmarked:

@@ -88,7 +88,8 @@ func (p *progress) readTo(at replicator.Position) {
 	p.read = later(p.read, at)
 }
 
-// readBeyond returns how far the log was read beyond a view's position; zero if that is unknown. The caller holds p.mu.
+// readBeyond returns p.read, which says how far the log was read; zero if p.read is unknown, or before the view's
+// position. The caller holds p.mu.
 func (p *progress) readBeyond(c replicator.Checkpoint) replicator.Position {
 	if p.read.Order < c.Position.Order {
 		return replicator.Position{}

@@ -269,7 +269,8 @@ func (r *rebuilder) fillOver(ctx context.Context, views viewSet, from string) (f
 }
 
 // goOnFrom makes a fill over existing contents read the log from where the views were, not from the log's end.
-// Otherwise deletes in between would be missed, and scanned rows could look older than the deleted rows.
+// Otherwise the sink would miss deletes in between and keep the deleted versions. Scanned rows of lower versions would
+// then be stale.
 func (r *rebuilder) goOnFrom(
 	ctx context.Context, first *replicator.Checkpoint, views viewSet, stood []replicator.Checkpoint,
 ) {

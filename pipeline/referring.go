@@ -21,8 +21,8 @@ type referring struct {
 	lane   *lane
 	stop   context.Context // once it is done, the remaining changes of joined rows are left to the next session
 
-	// budget limits only the pending changes of joined rows. If they took from the intake's budget, they could fill it.
-	// Their re-reads need room in that budget, so both would wait forever.
+	// budget limits the pending changes of joined rows. They have a budget of their own, because the re-reads that they
+	// cause take from the intake's budget. If the changes filled that budget, the re-reads would wait for room forever.
 	budget *budget
 
 	found atomic.Int64 // number of cells found for the present batch; 0 between two batches

@@ -13,10 +13,11 @@ import (
 // unless reading and applying take longer than the sink remembers deleted cells.
 const rereads = 5
 
-// errBehindHorizon ends a session whose source lags behind deletions that the sink has forgotten. Most likely another
-// replicator has taken over.
+// errBehindHorizon ends a session whose re-reads stay below the sink's horizon (State.Unknown). Most likely, another
+// replicator has taken the views over in a higher epoch. The next session finds that out (above.yield).
 var errBehindHorizon = errors.New("the source returned rows from before deletions that the sink has forgotten. " +
-	"Check whether the server is a replica that lags, or [limits] deleted is too short")
+	"Check whether another replicator maintains the views, the server is a replica that lags, or [limits] deleted is " +
+	"too short")
 
 // applyOps applies a batch. It re-reads cells from the source if the sink can't tell whether an op is stale, or if the
 // sink records the cell as a dead letter that the store lacks.

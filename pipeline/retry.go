@@ -68,7 +68,7 @@ func (t *retries) pause(err error, session ended) time.Duration {
 const longestPause = 30 * time.Second
 
 // backoff is the pause after an error that may pass: 100 ms to 30 s, with jitter so that pipelines don't retry in step.
-// After a session of more than a minute it is 100 ms again, and after a shorter one that worked at most 1 s.
+// After a session of more than a minute, it is 100 ms again. After a shorter session that worked, it is at most 1 s.
 type backoff struct{ last time.Duration }
 
 func (b *backoff) next(session ended) time.Duration {

@@ -127,8 +127,8 @@ func (r *run) attempt(ctx context.Context) error {
 	return unproven(err)
 }
 
-// saveShown saves up to which time the views show everything, when trouble begins: if the process restarts, the lag
-// counts from that time. An error of the store is ignored, because the next session will report it.
+// saveShown saves the time up to which the views show everything, after a session failed. If the process restarts, the
+// lag counts from that time. An error of the store is ignored, because the next session will report it.
 func (r *run) saveShown(ctx context.Context) {
 	stands := r.progress.checkpoints()
 	r.shown.stamp(stands, time.Time{}, false)
@@ -180,7 +180,7 @@ func (r *run) reposition(ctx context.Context) error {
 			}
 		}
 		if !c.Unmarked && m.Below(c.Standing) {
-			r.cfg.Log.Warn("the sink was set back. Reading goes back to its checkpoint", "sink", r.cfg.Name,
+			r.cfg.Log.Warn("the sink was set back. Reading goes back to the sink's mark", "sink", r.cfg.Name,
 				"view", c.View, "order", m.Position.Order, "was", c.Position.Order, "filling", m.Filling())
 		}
 	}

@@ -17,8 +17,8 @@ import (
 // of all variants is shown, so a change of one may hide or uncover another. So the source is asked for other variants
 // of each changed key, and all of them are re-read.
 
-// spellings asks the source for other collation variants of keys ('abc', 'ABC'). Any goroutine may call ask; only its
-// lane's goroutine queries the source.
+// spellings asks the source for other collation variants of keys ('abc', 'ABC'). Any goroutine may call ask. Only the
+// goroutine of the lane `lanes.spellings` queries the source.
 type spellings struct {
 	*group
 	reader replicator.Reader
@@ -27,8 +27,8 @@ type spellings struct {
 	lone   *loneKeys
 }
 
-// ask has the source asked for other collation variants of a change's key ('abc', 'ABC'), unless the key is known to
-// have none.
+// ask queues a query of the source for other collation variants of a change's key ('abc', 'ABC'), unless the key is
+// known to have none.
 func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 	cell := replicator.Cell{Table: c.Cell.Table, Key: c.Cell.Key}
 	if !s.reader.MixesSpellings(cell.Table) || !s.lone.ask(cell, c.Kind == replicator.Delete) {
@@ -46,8 +46,8 @@ func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 // source.
 const keyOverhead = 200
 
-// apply asks the source for other collation variants of keys ('abc', 'ABC'), and re-reads all variants of a key that
-// has others.
+// apply asks the source which keys of a batch have other collation variants ('abc', 'ABC'), and re-reads all variants
+// of those keys.
 func (s *spellings) apply(ctx context.Context, batch []pending) error {
 	keys := map[string][]replicator.Key{}
 	size := int64(0)
@@ -60,7 +60,8 @@ func (s *spellings) apply(ctx context.Context, batch []pending) error {
 	for table, some := range keys {
 		variants, err := s.reader.Spellings(ctx, table, some)
 		if err != nil {
-			return fmt.Errorf("table %s: asking the source for other variants of %d keys: %w", table, len(some), err)
+			return fmt.Errorf("table %s: finding keys that the source treats as equal to %d changed keys: %w",
+				table, len(some), err)
 		}
 		s.lone.answered(table, some, variants)
 		for _, cells := range variants {

@@ -138,7 +138,7 @@ func ofViews(views viewSet, shadows []replicator.Checkpoint) []replicator.Checkp
 
 // retryLater keeps a rebuild whose swap failed, so that the swap is tried again. Views that the error names get
 // rebuilds of their own, so that the other views need not wait for them. The sink may have swapped those other views
-// all the same, which `settle` finds out.
+// anyway: `settle` finds that out.
 func (s *swapper) retryLater(b *rebuild, shadows []replicator.Checkpoint, reason error) error {
 	groups, others := replicator.Troubled(b.views, reason)
 	rest := reason
@@ -217,8 +217,8 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	return false, nil
 }
 
-// settled ends the rebuild of views whose swap returned an error, although the sink had swapped the views. If a run
-// already has a view again, the view just continues there, because the changes that it repeats are stale.
+// settled ends the rebuild of views whose swap returned an error, although the sink had swapped the views. It launches
+// a view only if no run has it. A run that has the view repeats changes, which are stale and do no harm.
 func (s *swapper) settled(ctx context.Context, views viewSet, shadows []replicator.Checkpoint) error {
 	at := slices.DeleteFunc(ofViews(views, shadows), func(c replicator.Checkpoint) bool { return s.runOf(c.View) != nil })
 	if err := s.takeOver(ctx, views); err != nil {

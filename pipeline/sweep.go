@@ -91,7 +91,7 @@ func (s *sweeper) ours(cells []replicator.Cell) []replicator.Cell {
 const lacksAtOnce = 100_000
 
 // outdated returns a page of the cells that the fill did not confirm. With a Changelog, these are the target's cells
-// that the log lacks, or has only in a lower version, because a log with higher versions was lost.
+// that the log lacks, or has only in a lower version than the target. The log may have been lost and rewritten.
 func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 	cells []replicator.Cell, next string, err error,
 ) {
@@ -157,7 +157,8 @@ func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 }
 
 // lookAtRenamed re-reads cells under the keys that an ALTER gave them (the number 1 became the text '1'). The cells in
-// gone, with the old keys, were just removed. If both keys look alike in the sink, that removed the new entry, too.
+// `gone`, with the old keys, were just removed. If the sink names the entries of the old and the new key alike, the new
+// entry was removed, too.
 func (s *sweeper) lookAtRenamed(ctx context.Context, gone []replicator.Cell) error {
 	keys := map[string][]replicator.Key{}
 	for _, c := range gone {

@@ -60,7 +60,7 @@ func (vs viewSet) reading(table string) viewSet {
 	return of
 }
 
-// columns returns the values of the table's column role that the views read; empty: all values.
+// columns returns which kinds of the table's cells (values of its column role) the views read; empty: all kinds.
 func (vs viewSet) columns(table string) []string {
 	var columns []string
 	for _, v := range vs {
