@@ -106,11 +106,12 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	defer s.mu.Unlock()
 	applied := s.meter.total() // count first: everything that is counted here is below the position that low returns
 	at := s.progress.current().Position
-	if low := s.lanes.low(); low > at.Order || u == saveNow || !s.proved && s.reach.heard.Load() {
+	heard := s.reach.heard.Load()
+	if low := s.lanes.low(); low > at.Order || u == saveNow || heard && !s.proved {
 		// At the next start, the saved position must prove that the log is still the same. The reader may learn the
 		// proof (such as GTIDs) only from the log's first events. So ask it for the position again after these.
 		at = s.reader.Position(max(low, at.Order))
-		s.proved = true
+		s.proved = heard
 		s.progress.moveTo(at)
 	}
 	moved := at != s.marked.Position
