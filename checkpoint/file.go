@@ -35,7 +35,7 @@ type File struct {
 	lock    *os.File
 	letters *letters
 
-	mu          sync.Mutex                      // guards the fields below, except letters, which has its own lock
+	mu          sync.Mutex                      // guards the fields below
 	checkpoints map[place]replicator.Checkpoint // the content of checkpoints.json
 	layouts     []keptLayout                    // the content of layouts.json: columns that tables had earlier
 	closed      bool

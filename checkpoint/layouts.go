@@ -29,8 +29,8 @@ type layoutsDocument struct {
 	Layouts []keptLayout `json:"layouts"`
 }
 
-// readLayouts reads the table layouts in layouts.json. Unreadable layouts count as missing, which only costs a
-// comparison of the views with their source.
+// readLayouts reads the table layouts in layouts.json. Unreadable layouts count as missing: rows of their tables may
+// then be skipped, and the views are compared with their source.
 func readLayouts(dir string) ([]keptLayout, error) {
 	data, err := os.ReadFile(filepath.Join(dir, layoutsName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +70,7 @@ func (f *File) KeepLayouts(_ context.Context, layouts map[string]string) error {
 		err = replaceFile(filepath.Join(f.dir, layoutsName), append(data, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("checkpoint: saving table layouts: %w", err)
+		return fmt.Errorf("checkpoint: saving the tables' columns: %w", err)
 	}
 	f.layouts = all
 	return nil
@@ -96,7 +96,7 @@ func (s *MySQL) KeepLayouts(ctx context.Context, layouts map[string]string) erro
 	if len(layouts) == 0 {
 		return nil
 	}
-	return s.transact(ctx, "saving table layouts", func(ctx context.Context, tx *sql.Tx) error {
+	return s.transact(ctx, "saving the tables' columns", func(ctx context.Context, tx *sql.Tx) error {
 		added := int64(0)
 		for _, some := range together(slices.Sorted(maps.Keys(layouts)), layouts) {
 			var args []any
@@ -148,7 +148,7 @@ func together(digests []string, layouts map[string]string) (all [][]string) {
 }
 
 func (s *MySQL) Layout(ctx context.Context, digest string) (layout string, err error) {
-	err = s.do(ctx, "reading a table's layout", func(ctx context.Context, conn *sql.Conn) error {
+	err = s.do(ctx, "reading a table's former columns", func(ctx context.Context, conn *sql.Conn) error {
 		err := conn.QueryRowContext(ctx, "SELECT layout FROM "+s.tables.layouts+" WHERE digest = ?", digest).Scan(&layout)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil

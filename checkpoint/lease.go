@@ -23,8 +23,9 @@ var shortLease = lease{beat: 500 * time.Millisecond, outlives: 3 * time.Second}
 // longLease is for read-only stores, which hold no lock and may read slowly.
 var longLease = lease{outlives: time.Hour}
 
-// settings returns further statements that set up a session, besides its wait_timeout. With these statements, a session
-// that hangs inside a packet ends as soon as an idle session.
+// settings returns statements that set up a session, besides the one for wait_timeout. The server applies wait_timeout
+// only between packets. If a connection hangs inside a packet, these statements make the session end after the same
+// time.
 func (l lease) settings() []string {
 	if l.beat == 0 {
 		return nil

@@ -112,7 +112,7 @@ func (l *letters) enter(number int, text []byte) error {
 		return fmt.Errorf("has format %d, which a newer version wrote. This version knows format %d. "+
 			"Use the newer version", n.Format, format)
 	case number == 1 && n.Format < 1:
-		return damaged("it has no format")
+		return damaged("it has no valid \"format\"")
 	case number == 1:
 	case n.Bury != nil:
 		id, ok := parseID(n.Bury.ID)
@@ -216,12 +216,12 @@ func (l *letters) append(lines []line) error {
 			number = 1
 		}
 		if err := l.enter(number, b.Bytes()[start:end]); err != nil {
-			return fmt.Errorf("checkpoint: %s: line %d of %d written %w", l.path, i+1, len(ends), err)
+			return fmt.Errorf("checkpoint: %s: line %d of the %d lines just saved %w", l.path, i+1, len(ends), err)
 		}
 		l.size += int64(end - start)
 		start = end
 	}
-	_ = l.compact() // if compact fails, the letters are durable all the same; the next append compacts again, or fails
+	_ = l.compact() // if compact fails, the letters are durable anyway; the next append compacts again, or fails
 	return nil
 }
 

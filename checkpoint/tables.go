@@ -86,7 +86,8 @@ func (t tables) readCheckpoints(ctx context.Context, db queryer) (all []replicat
 		if err := json.Unmarshal(body, &c); err != nil || placeOf(c) != at {
 			return nil, fmt.Errorf("%s: the checkpoint of view %s, source %q is damaged (%w). Delete the row. "+
 				"The view then continues from its mark in its sink, or is filled again",
-				t.checkpoints, at.view, at.source, errors.Join(err, errors.New("its view or source is not the row's")))
+				t.checkpoints, at.view, at.source, errors.Join(err,
+					errors.New("the column body is not a checkpoint of the row's view and source")))
 		}
 		all = append(all, c)
 	}
@@ -115,7 +116,8 @@ func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error)
 		e.view, e.source = shared(view), shared(source)
 		id, ok := parseID(text)
 		if !ok {
-			return fmt.Errorf("checkpoint: %s: the row with place %d has a damaged id. Delete the row", t.letters, e.at)
+			return fmt.Errorf("checkpoint: a dead letter has a damaged id. Delete it: DELETE FROM %s WHERE place = %d",
+				t.letters, e.at)
 		}
 		x.put(id, e)
 	}

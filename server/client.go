@@ -63,12 +63,11 @@ func (c Client) Rebuild(ctx context.Context, view string, how Rebuild) error {
 	return c.call(ctx, answerTime, http.MethodPost, "/api/v1/views/"+url.PathEscape(view)+"/rebuild", how, nil)
 }
 
-// Pause stops a view's writes until Resume.
+// Pause stops writing to a view until Resume.
 func (c Client) Pause(ctx context.Context, view string) error {
 	return c.call(ctx, answerTime, http.MethodPost, "/api/v1/views/"+url.PathEscape(view)+"/pause", nil, nil)
 }
 
-// Resume ends a pause.
 func (c Client) Resume(ctx context.Context, view string) error {
 	return c.call(ctx, answerTime, http.MethodPost, "/api/v1/views/"+url.PathEscape(view)+"/resume", nil, nil)
 }

@@ -60,7 +60,8 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 			[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "sink"),
 		batchSize: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: prefix, Name: "batch_changes",
 			Help: "Changes in the latest batch."}, []string{"sink"}),
-		retries: counter("sink_retries_total", "Sessions that an error ended and that were opened again.", "sink"),
+		retries: counter("sink_retries_total", "Times that an error interrupted the sink's views, which then began "+
+			"again at their saved positions.", "sink"),
 
 		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: prefix, Name: "build_info",
 			Help: "Always 1; the labels identify the build."}, []string{"version", "revision", "goversion"}),

@@ -50,14 +50,14 @@ func newNowCollector() *nowCollector {
 		letters: desc("dead_letters", "Dead letters of the view.", "view"),
 		progress: desc("rebuild_progress_ratio", "Completed share of the running fill or rebuild; "+
 			"1 if none is running.", "view"),
-		checkpoint: desc("checkpoint_age_seconds", "Time since all of the view's progress was saved, "+
-			"or since the program started if that is less.", "view"),
+		checkpoint: desc("checkpoint_age_seconds", "Time since all of the view's progress was saved; "+
+			"until the first save, time since the program started.", "view"),
 		running: desc("view_running", "1 while the view is kept up to date. 0 while it is filling, paused, "+
 			"retrying or failed, or frozen until a rebuild is done.", "view"),
 		behind: desc("view_behind_records", "Records of a Kafka partition that the view does not include yet. "+
 			"Covers this process's partitions and partitions without a member.", "view", "source"),
 		sourceAge: desc("source_position_age_seconds",
-			"How far the views' reading is behind the source's log; 0 once they have caught up."),
+			"Seconds by which the slowest view's reading is behind the source's log; 0 once all views have caught up."),
 		sourceEvents: desc("source_events_total", "Binlog events read."),
 		sourceBytes:  desc("source_bytes_total", "Bytes of binlog read."),
 		retain:       desc("binlog_retention_seconds", "Time until the oldest binlog that is needed may be purged."),

@@ -45,7 +45,7 @@ type Controller interface {
 	// Rebuild returns once the rebuild has started; Status shows its progress.
 	Rebuild(ctx context.Context, view string, how Rebuild) error
 
-	// Pause stops a view's writes until Resume.
+	// Pause stops writing to a view until Resume.
 	Pause(ctx context.Context, view string) error
 	Resume(ctx context.Context, view string) error
 

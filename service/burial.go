@@ -130,8 +130,8 @@ func (v Verification) raise(ctx context.Context, view, source string, cells []re
 }
 
 // buryByPartition saves dead letters in the store, and makes the process that reads their partition load them. It fails
-// if that process is not the one at http.listen. The process must not re-read the cells, because the topic may lack
-// changes that the repair has read from the source.
+// if that process is not the one at http.listen. That process does not re-read the cells, as it does for `bury`: it
+// would read the topic, which may lack changes that the repair has read from the source.
 func (v Verification) buryByPartition(ctx context.Context, o *inspection, letters []replicator.DeadLetter) error {
 	by := map[string][]replicator.DeadLetter{}
 	for _, l := range letters {

@@ -120,8 +120,8 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 	}
 	for i, f := range v.Fields {
 		if !present[i] && f.Path != "" && !t.isColumn(v, f.Path) && t.joinable(v) {
-			t.warn(what, t.otherwise(v, f.Path), "none of %d sampled rows has %s, for %s%s", tried, f.Path, f.Name,
-				t.line(v, "fields."+f.Name))
+			t.warn(what, t.otherwise(v, f.Path), "none of %d sampled rows has %s, which field %s reads%s", tried,
+				f.Path, f.Name, t.line(v, "fields."+f.Name))
 		}
 	}
 	wrong, first := make([]int, len(v.Fields)), make([]error, len(v.Fields))
@@ -148,7 +148,7 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 	}
 	for i, n := range wrong {
 		if n > 0 {
-			t.warn(what, "change the target or the definition: such rows become dead letters",
+			t.warn(what, "change the view's definition, or its table or index in the sink: such rows become dead letters",
 				"%d values in %d sampled rows can't be stored: %s: %s",
 				n, tried, v.Fields[i].Name, strings.TrimPrefix(first[i].Error(), v.Fields[i].Name+": "))
 		}
@@ -253,7 +253,7 @@ func (t *trial) feeds(v *replicator.View) (tried int, err error) {
 		}
 		if matching == 0 {
 			slices.Sort(others)
-			t.warn("view "+v.Name, "correct from, unless matching rows are rare or will come later",
+			t.warn("view "+v.Name, "correct `from`, unless matching rows are rare or will come later",
 				"none of %d sampled rows belongs to %s.%s; the rows belong to %s",
 				rows.Rows, feed.Table, feed.Column, strings.Join(others[:min(len(others), 10)], ", "))
 		}
@@ -282,8 +282,8 @@ func (t *trial) decodable(table string, n int) bool {
 	return decodes == nil || decodes[n]
 }
 
-// each evaluates the view's fields for each sampled row that satisfies the expression where. It calls do with each
-// value or error.
+// each evaluates the view's fields for each sampled row that satisfies the expression `where`. It calls the function
+// `do` with each value or error.
 func (t *trial) each(v *replicator.View, where string, do func(field int, value any, err error)) error {
 	probes := probesOf(v)
 	for _, p := range probes {

@@ -37,9 +37,10 @@ func columnHints(ctx context.Context, cfg *config.Config, source *canal.Source, 
 				}
 				same := func(c canal.ColumnInfo) bool { return strings.EqualFold(c.Name, o.Path) }
 				if i := slices.IndexFunc(columns, same); i >= 0 {
-					hints.warn("view "+v.Name, fmt.Sprintf("the table has this column: write `%s`, if you mean it",
-						config.ColumnPath(columns[i].Name)), "%s is looked for in %s of table %s%s", o.Path, table.Body, table.Name,
-						hints.line(v, "fields."+f.Name))
+					hints.warn("view "+v.Name,
+						fmt.Sprintf("the table has this column: write `%s`, if you mean it", config.ColumnPath(columns[i].Name)),
+						"%s names a property in the body column %s of table %s%s",
+						o.Path, table.Body, table.Name, hints.line(v, "fields."+f.Name))
 				}
 			}
 		}

@@ -177,8 +177,9 @@ func (c *consumer) assign(ctx context.Context, partitions []kafka.Partition) {
 func (c *consumer) give(partitions []kafka.Partition, end func(*assigned)) {
 	c.log.Info("giving up partitions", "partitions", fmt.Sprint(partitions))
 	if paused := c.arePaused(); len(paused) > 0 {
-		c.log.Warn("paused views run again with these partitions at the members that take them, unless they "+
-			"are paused there, too", "views", paused, "partitions", fmt.Sprint(partitions))
+		c.log.Warn("the members that take these partitions run the paused views again, unless these are paused there, "+
+			"too. `replicator pause` at those members pauses them",
+			"views", paused, "partitions", fmt.Sprint(partitions))
 	}
 	var ending []*assigned
 	c.mu.Lock()

@@ -102,7 +102,8 @@ func (s *Service) notHere(view, source string) error {
 		return fmt.Errorf("view %s: another member keeps partition %s. Retry its dead letters at that member; "+
 			"`replicator status` shows which one it is", view, source)
 	}
-	return fmt.Errorf("view %s is no longer in the configuration. Drop its dead letters", view)
+	return fmt.Errorf("view %s is no longer in the configuration. `replicator deadletters list --all` has the ids of "+
+		"its dead letters, `replicator deadletters drop ID…` drops them", view)
 }
 
 // Retry retries dead letters. It makes the views' pipelines reopen the sink, re-reads the cells from the source and
@@ -247,7 +248,7 @@ func (s *Service) checkFrom(ctx context.Context, views []string, from string) er
 	return nil
 }
 
-// Pause stops a view's writes until Resume.
+// Pause stops writing to a view until Resume.
 func (s *Service) Pause(ctx context.Context, view string) error {
 	for _, c := range s.consumers {
 		c.setPaused(view, true)
@@ -255,7 +256,7 @@ func (s *Service) Pause(ctx context.Context, view string) error {
 	return s.each(view, func(e engine) error { return e.Pause(ctx, view) })
 }
 
-// Resume starts the writes of a paused view again.
+// Resume continues a paused view.
 func (s *Service) Resume(ctx context.Context, view string) error {
 	for _, c := range s.consumers {
 		c.setPaused(view, false)

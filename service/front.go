@@ -116,12 +116,10 @@ func (f *Front) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return views, err
 }
 
-// Wait passes the request to Wait of the current service.
 func (f *Front) Wait(ctx context.Context, fence server.Fence, views []string) error {
 	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Wait(ctx, fence, views) })
 }
 
-// Retry passes the request to Retry of the current service.
 func (f *Front) Retry(ctx context.Context, which server.Selection) (tried, left int, err error) {
 	err = f.with(ctx, func(ctx context.Context, s answerer) (err error) {
 		tried, left, err = s.Retry(ctx, which)
@@ -130,39 +128,32 @@ func (f *Front) Retry(ctx context.Context, which server.Selection) (tried, left 
 	return tried, left, err
 }
 
-// Drop passes the request to Drop of the current service.
 func (f *Front) Drop(ctx context.Context, which server.Selection) (int, error) {
 	return answerOf(ctx, f, func(ctx context.Context, s answerer) (int, error) { return s.Drop(ctx, which) })
 }
 
-// Rebuild passes the request to Rebuild of the current service.
 func (f *Front) Rebuild(ctx context.Context, view string, how server.Rebuild) error {
 	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Rebuild(ctx, view, how) })
 }
 
-// Pause passes the request to Pause of the current service.
 func (f *Front) Pause(ctx context.Context, view string) error {
 	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Pause(ctx, view) })
 }
 
-// Resume passes the request to Resume of the current service.
 func (f *Front) Resume(ctx context.Context, view string) error {
 	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Resume(ctx, view) })
 }
 
-// Look passes the request to Look of the current service.
 func (f *Front) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Look(ctx, view, source, cells) })
 }
 
-// LetterGroups passes the request to LetterGroups of the current service.
 func (f *Front) LetterGroups(ctx context.Context, view string) ([]server.LetterGroup, error) {
 	return answerOf(ctx, f, func(ctx context.Context, s answerer) ([]server.LetterGroup, error) {
 		return s.LetterGroups(ctx, view)
 	})
 }
 
-// Letter passes the request to Letter of the current service.
 func (f *Front) Letter(ctx context.Context, id string) (replicator.DeadLetter, error) {
 	return answerOf(ctx, f, func(ctx context.Context, s answerer) (replicator.DeadLetter, error) {
 		return s.Letter(ctx, id)

@@ -73,11 +73,10 @@ func (in *inspector) close() error {
 	return errors.Join(errs...)
 }
 
-// inspection is one view that is opened in its source and its sink. For a repair, the other views of the sink that the
-// repair writes are open, too.
+// inspection is one view that is opened in its source and its sink.
 type inspection struct {
 	view       *replicator.View
-	views      []*replicator.View // `view` and, for a repair, the other views of its sink that the repair writes, too
+	views      []*replicator.View // `view` and, for a repair, the other views of its sink that the repair writes to
 	tables     []replicator.Table
 	source     *canal.Source
 	reader     replicator.Reader
@@ -207,7 +206,7 @@ func unreached(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
 
-// open opens the views in their sink. It also records in `o.known` the log positions that the view has reached. A
+// open opens the views in their sink. It also records in `o.known` the log positions that `o.view` has reached. A
 // repair must not read the source at an earlier position.
 func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink) error {
 	if in.Config.Source.Kafka != nil {

@@ -143,7 +143,7 @@ func split(names []string, by Listed, values []string) ([]string, error) {
 		}
 	}
 	if len(values) != len(names) {
-		return nil, fmt.Errorf("a %s consists of %s here. Give each with --%s, in this order", by,
+		return nil, fmt.Errorf("in this view, a %s consists of %s. Give each with --%s, in this order", by,
 			strings.Join(names, ", "), by)
 	}
 	return values, nil

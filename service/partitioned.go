@@ -137,7 +137,7 @@ func (s *partitioned) walk(after string, page walk) ([]replicator.Cell, string, 
 	var at partitionsCursor
 	if after != "" {
 		if err := json.Unmarshal([]byte(after), &at); err != nil || at.Target >= len(s.all) {
-			return nil, "", fmt.Errorf("%q is no place in a walk through partitions", after)
+			return nil, "", fmt.Errorf("%q is not a position in a list of cells from all partitions", after)
 		}
 	}
 	cells, next, err := page(s.all[at.Target], at.After)
@@ -221,9 +221,9 @@ func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origi
 			"cell. Name the sources in the publishers' [source.shards], and use the same names here in [source.shards]",
 			verify.ErrUnverifiable, strings.Join(all, " and "), changelog.Origin(origin))
 	case len(others) > 0:
-		return "", publisher, fmt.Errorf("%w: none of [source] topics has cells of %s: %s. Use the publishers' names "+
-			"for the servers here ([source] dsn, or [source.shards])", verify.ErrUnverifiable, changelog.Origin(origin),
-			strings.Join(others, ", "))
+		return "", publisher, fmt.Errorf("%w: none of the topics in [source] has cells of %s: %s. Here, set "+
+			"[source.shards] with the same names as at the publishers, or [source] dsn if they have no shards",
+			verify.ErrUnverifiable, changelog.Origin(origin), strings.Join(others, ", "))
 	}
 	return "", publisher, fmt.Errorf("%w: %w", verify.ErrUnverifiable, kafka.ErrUnmarked)
 }

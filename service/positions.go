@@ -197,9 +197,9 @@ func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard confi
 	for _, c := range p.saved {
 		if c.View == v.Name && c.Source == shard.Name {
 			at.Standing = c.Standing
-			// If one shard of the sink lost the view, the sink has no mark of the view. The other shards may still have
-			// it with the checkpoint's fingerprint (the hash of its definition). They would empty a view that is opened
-			// with another fingerprint.
+			// If one shard of the sink lost the view, the sink has no mark of the view. Other shards may still have the
+			// view, with the fingerprint (the hash of its definition) that the checkpoint has. Opening the view with
+			// another fingerprint would empty it there. So it is opened with the checkpoint's.
 			if !marked {
 				marks = append(marks, replicator.Mark{View: c.View, Fingerprint: c.Fingerprint})
 			}

@@ -143,11 +143,11 @@ func (s *standby) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 func (s *standby) refused() error { return standingBy(s.reason()) }
 
 func standingBy(reason string) error {
-	return fmt.Errorf("%w: %s. Ask the process that runs", server.ErrStandby, reason)
+	return fmt.Errorf("%w: %s. Repeat this command or request at the process that runs", server.ErrStandby, reason)
 }
 
-// Wait waits until this process takes over. Then Front, which passes requests on, repeats the request with the running
-// service.
+// Wait waits until ctx is done. When this process takes over, Front cancels ctx, and repeats the request with the
+// running service.
 func (s *standby) Wait(ctx context.Context, _ server.Fence, _ []string) error {
 	<-ctx.Done()
 	return fmt.Errorf("%w; %w: %s", context.Cause(ctx), server.ErrStandby, s.reason())

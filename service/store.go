@@ -106,15 +106,15 @@ func lettersByCell(ctx context.Context, cfg *config.Config, view string) (map[re
 // Groups returns the dead letters of a view ("" for all views), grouped by their reason. A process may run at the same
 // time.
 func Groups(ctx context.Context, cfg *config.Config, view string) ([]server.LetterGroup, error) {
-	ended := errors.New("no more are wanted")
+	stopped := errors.New("the caller stopped the iteration")
 	return GroupLetters(func(yield func(replicator.DeadLetter, error) bool) {
 		err := EachLetter(ctx, cfg, view, func(l replicator.DeadLetter) error {
 			if !yield(l, nil) {
-				return ended
+				return stopped
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, ended) {
+		if err != nil && !errors.Is(err, stopped) {
 			yield(replicator.DeadLetter{}, err)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 )
 
 // suggestForBodies finds the properties in a table's bodies and suggests views of them, separately for each sampled
-// value of the column role.
+// kind of rows.
 func (p *plan) suggestForBodies(f *followed) {
 	all := []sortOfCell{{from: f.name, base: baseName(f.name)}}
 	if f.column != "" {
@@ -26,7 +26,7 @@ func (p *plan) suggestForBodies(f *followed) {
 		s.table = f
 		var docs []replicator.Object
 		for row, doc := range f.body.decoded {
-			if value := f.value(row); doc != nil && (f.column == "" || s.from == f.name+"."+value) {
+			if doc != nil && (f.column == "" || s.from == f.name+"."+f.kind(row)) {
 				docs = append(docs, doc)
 			}
 		}
@@ -47,8 +47,9 @@ func either(first, second string) string {
 	return second
 }
 
-// value returns a sampled row's value of the column with the column role, or "" if the table has no such column.
-func (f *followed) value(row int) string {
+// kind returns the kind of a sampled row: its value in the column that has the role `column`. It returns "" if the
+// table has no such column.
+func (f *followed) kind(row int) string {
 	if f.column == "" {
 		return ""
 	}

@@ -39,9 +39,9 @@ var ErrNoTables = errors.New("no tables")
 
 const mostTables = 100
 
-// Read reads the database of a DSN in go-sql-driver's form, and samples the tables named in only. If only is empty, it
-// samples the hundred tables with the most rows, except tables of frameworks. If a table can't be read, its Problem
-// says why, and there is no error. The caller sets Database.DSN.
+// Read reads the database of a DSN in go-sql-driver's form, and samples the tables that `only` lists. If the list is
+// empty, it samples the hundred tables with the most rows, except tables of frameworks. If a table can't be read, its
+// Problem says why, and there is no error. The caller sets Database.DSN.
 func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
 	return read(ctx, dsn, only, sourceRights)
 }
@@ -197,8 +197,8 @@ func (r *reader) read(ctx context.Context, only []string) (*Database, error) {
 }
 
 // choose chooses the tables to sample: the named tables, or else all tables except the program's own and those of
-// frameworks. If there are too many, it takes at most fewestNumbered tables of each numbered group, and of these the
-// tables with the most rows. It sets Beyond to the number of the others.
+// frameworks. If these are more than mostTables, it first drops all but the three largest tables of each numbered
+// group. If they are still too many, it drops the smallest tables, and sets Beyond to their number.
 func (r *reader) choose(ctx context.Context, db *Database, names, only []string) (map[string]bool, error) {
 	wanted := only
 	if len(only) == 0 {

@@ -65,8 +65,8 @@ func assign(t *Table, stages [][]Codec) roles {
 var versionNames = []string{"version", "ref_key", "revision", "rev", "ver", "seq", "sequence", "generation",
 	"timestamp", "ts", "time"}
 
-// versions finds a unique key with a version column. The key's other columns become the key, and perhaps one of them
-// the kind of row. It returns false if there is none.
+// versions finds a unique index with a version column. The index's other columns become the key, except that one of
+// them may become the `column`, which has the kind of a row. It returns false if there is no such index.
 func (r *roles) versions(t *Table) bool {
 	best := 0
 	for _, u := range t.Unique {
@@ -110,8 +110,8 @@ var columnNames = []string{"column_name", "column", "col", "family", "column_fam
 // fewSorts is the largest number of different sampled values with which a column can be the kind of a row.
 const fewSorts = 50
 
-// splitColumn divides a unique key. A column with few short texts, which looks like the kind of a row, gets the column
-// role. The other columns are the key.
+// splitColumn divides a unique key. A column with few short texts, which looks like the kind of a row, gets the role
+// `column`. The other columns are the key.
 func (r *roles) splitColumn(t *Table, cell []string) {
 	if len(cell) < 2 {
 		return

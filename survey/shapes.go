@@ -6,7 +6,8 @@ import (
 )
 
 // Some common kinds of tables can't be recognized by a unique key. In a log, each row is a version of an entity, and
-// the row's number is the version. In a table of attributes, each row is the value of one attribute of an entity.
+// its AUTO_INCREMENT number is the version. In a table of attributes, each row is the value of one attribute of an
+// entity.
 
 // entityNames lists common names of the column that identifies an event's entity.
 var entityNames = []string{"entity_id", "entity_uuid", "entity", "entity_key", "aggregate_id",
@@ -21,13 +22,14 @@ var sortNames = []string{"event_type", "type", "event_name", "kind", "event", "n
 // logWords are words in the names of tables whose rows never change.
 var logWords = []string{"event", "log", "history", "version", "audit", "journal", "outbox", "revision"}
 
-// changes lists words for what happened to a row. A column that has only these words does not say of which kind an
-// event is.
+// changes lists words for what happened to an entity. A column that has only these words does not get the role
+// `column`, because it does not say what kind of data a row has.
 var changes = []string{"create", "created", "insert", "inserted", "update", "updated", "destroy", "destroyed", "delete",
 	"deleted", "c", "u", "d", "i"}
 
-// log recognizes a table of events or of row versions, and finds its roles: the entity is the key, perhaps the kind of
-// event is the column, and the AUTO_INCREMENT number is the version. It returns false for any other table.
+// log recognizes a table of events or of row versions, and finds its roles: the entity is the `key`, the AUTO_INCREMENT
+// number is the `version`, and the kind of event, if a column has it, is the `column`. It returns false for any other
+// table.
 func (r *roles) log(t *Table) bool {
 	if len(t.Primary) != 1 || !t.col(t.Primary[0]).Auto || !t.col(t.Primary[0]).integer() {
 		return false
@@ -54,8 +56,8 @@ func (r *roles) log(t *Table) bool {
 	return true
 }
 
-// entity returns the columns of a log that identify the entity of an event: the entity's ID, after its type if there is
-// a column of the type. It returns nil if the log has no such columns.
+// entity returns the columns of a log that identify the entity of an event: the column of the entity's ID, preceded by
+// the column of the entity's type if there is one. It returns nil if the log has no such columns.
 func (t *Table) entity() []string {
 	for _, name := range entityNames {
 		c := t.col(name)
@@ -126,8 +128,8 @@ var (
 )
 
 // attributes recognizes a table with a row for each attribute of an entity, and finds the columns of the entity, of the
-// attribute's name and of its value. If an entity may have an attribute twice, the row number is the version. It
-// returns false for any other table.
+// attribute's name and of its value. If an entity may have an attribute twice, the row's AUTO_INCREMENT number is the
+// version. It returns false for any other table.
 func (r *roles) attributes(t *Table) bool {
 	attribute, value := t.named(attributeNames), t.named(valueNames)
 	if attribute == nil || value == nil || attribute.Nullable || !(attribute.shortText() || attribute.integer()) ||

@@ -27,7 +27,7 @@ type followed struct {
 	views []stanza // the suggested views of a table without a body
 }
 
-// sortOfCell has the rows of a table with one value of the column role, or all rows of a table without that role.
+// sortOfCell has a table's rows of one kind, or all rows if no column of the table has the role `column`.
 type sortOfCell struct {
 	from       string // the setting `from` of the suggested views: TABLE or TABLE.VALUE
 	base       string // the start of the names of the suggested views
@@ -95,7 +95,7 @@ func isOwn(table string) bool {
 			"replicator_checkpoints", "replicator_dead_letters"}, table)
 }
 
-// mostSorts bounds how many values of a table's column role get suggested views.
+// mostSorts is how many kinds of a table's rows get suggested views.
 const mostSorts = 20
 
 // newPlan decides the content of the configuration.

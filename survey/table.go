@@ -101,7 +101,7 @@ func (c *Column) identifies() bool {
 		!slices.Contains([]string{"float", "double", "bit", "geometry", "point"}, c.DataType) && !c.holdsBody()
 }
 
-// shortBody is the smallest maximum length of a text or binary column that may hold bodies.
+// A VARCHAR or VARBINARY column may hold bodies if its declared length is at least shortBody.
 const shortBody = 512
 
 // holdsBody reports whether the column's type suggests a body.

@@ -17,9 +17,9 @@ func (p *property) indexType(room int64) string {
 	return typ
 }
 
-// createdAs reports whether a table's column is what the program creates for a type. It returns the type that was
-// configured when the column was created, which may have another text length. The new file must repeat the returned
-// type: another type would change the view's definition.
+// createdAs reports whether a table's column looks like one that the program created for a type. A VARCHAR may have any
+// length. createdAs returns the type with the column's own length. The new file must have this type, because another
+// one would change the view's definition.
 func (c *Column) createdAs(typ string) (string, bool) {
 	name, _, _ := strings.Cut(strings.ToLower(typ), "(")
 	switch {

@@ -182,7 +182,8 @@ func (t *text) body(f *followed) {
 		t.line("#body = %s", quoted(b.column))
 		t.line("#codec = %s", quoted(b.codec))
 	default:
-		t.say("The codec is not known: %s. It is one of %s, after any of %s: say which, and remove the # of both lines.",
+		t.say("The codec is not known: %s. Set codec to one of %s. If bodies are compressed, put any of %s before it, "+
+			"as in \"zlib+json\". Then remove the # of both lines.",
 			b.reason, strings.Join(replicator.Formats(), ", "), strings.Join(replicator.Compressions(), ", "))
 		t.line("#body = %s", quoted(b.column))
 		t.line("#codec = \"json\"")
@@ -251,7 +252,7 @@ func (t *text) views(f *followed) {
 			t.say("%s: no bodies were decoded.", shown(s.from))
 			continue
 		}
-		t.say("%s. Properties of %d sampled rows, and in how many they are:", shown(s.from), s.docs)
+		t.say("%s. Properties of %d sampled rows, with their types and how many rows have them:", shown(s.from), s.docs)
 		t.properties(s)
 		t.stanzas(s.views)
 	}
@@ -271,7 +272,7 @@ func (t *text) views(f *followed) {
 	}
 }
 
-// further lists the values of the column role for which the file suggests no views.
+// further lists the kinds of rows for which the file suggests no views.
 func (f *followed) further() string {
 	var names []string
 	for _, s := range f.sorts[mostSorts:] {

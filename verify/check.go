@@ -25,8 +25,8 @@ func (s suspect) same(other suspect) bool {
 		reflect.DeepEqual(s.wanted, other.wanted)
 }
 
-// wanted returns what the view should have of the cells of one key, according to ops. If an entry holds a whole
-// row (Entry.Row), wanted clears the row's time and log position: each read of an unchanged row may set others.
+// wanted returns what the view should have of the cells of one key, according to ops. If an entry holds a whole row
+// (Entry.Row), wanted clears the row's time and log position, which may differ between two reads of an unchanged row.
 func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) {
 	for _, op := range ops {
 		if op.Cell.Key != key {
@@ -120,9 +120,9 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	return suspects, nil
 }
 
-// named returns the op whose cell a difference is reported for. A cell that should be in the view may have no row in
-// the source, because another cell of the same key has the row. Then it is reported for the first such cell, so that
-// each pass names the same cell.
+// named returns the op whose cell a difference is reported for. A cell without a row in the source may differ as
+// missing or stale, because another cell of its key should be in the view. The difference is then reported for the
+// first cell of the key that has a row, so that each pass reports the same cell.
 func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicator.Op {
 	op := ops[d.Op]
 	if d.Kind != replicator.Extra && d.Kind != replicator.Dead && op.Version == replicator.NoVersion {
@@ -141,8 +141,8 @@ func (v *verifier) alone() *Together {
 		Close: func() error { return nil }}
 }
 
-// expected reads the newest rows of the first cells from the source, up to pageBytes, but all cells of a key together.
-// For each of them, it returns an op that writes the row, and the row.
+// expected reads the newest rows of the first cells from the source. It ends once it has read pageBytes, but not
+// between two cells of one key. For each cell that it read, it returns an op that writes the row, and the row.
 func (v *Together) expected(
 	ctx context.Context, cells []replicator.Cell,
 ) (ops []replicator.Op, from []*replicator.Row, err error) {

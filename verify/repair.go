@@ -38,7 +38,7 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 			return fmt.Errorf("repairing: %w", err)
 		}
 	}
-	// The cells are added to v.found only now, because the next run must find them again if the repair fails.
+	// Cells are counted, and added to v.found, only after the repair. If it fails, the next run must count them again.
 	for c, s := range wrong {
 		v.places.add(s.difference.Name)
 		v.found.add(c)
@@ -65,8 +65,9 @@ func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool,
 	return !buried, err
 }
 
-// repair repairs the cells of the map `wrong`. A cell that turns out to be a dead letter is added to the map
-// `uncounted`, unless an earlier check counted it. If the cell is missing by `wrong`, it is removed from there.
+// repair repairs the cells of the map `wrong`. If a cell turns out to be a dead letter, repair adds it to the map
+// `uncounted`, unless an earlier check counted it. If the view lacked the cell, repair also removes it from `wrong`, so
+// that it is counted only as dead.
 func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect,
 	uncounted map[replicator.Cell]error) error {
 	dead, left, err := v.rewrite(ctx, wrong)

@@ -35,8 +35,8 @@ type Options struct {
 	// nil: there is no list of dead letters.
 	Bury func(ctx context.Context, letters []replicator.DeadLetter) error
 
-	// Raise clears another source's dead letters of cells in a view. The view shows these cells again, because a repair
-	// removed this source's rows of the same keys. nil: no other source feeds the view.
+	// Raise clears another source's dead letters of cells in a view. They are obsolete: a repair has removed this
+	// source's rows of the same keys, so the view now shows the other source's. nil: no other source feeds the view.
 	Raise func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
 	// Together opens the view with its siblings, the views of its sink that are now kept up to date together with it. A
@@ -181,23 +181,23 @@ func (v *verifier) run(ctx context.Context) error {
 		v.pass, v.after = v.pass+1, ""
 	}
 	if err := v.strays(ctx); err != nil {
-		return fmt.Errorf("view %s: the sink's orphans: %w", v.View.Name, err)
+		return fmt.Errorf("view %s: checking the sink's orphans (entries that belong to no cell): %w", v.View.Name, err)
 	}
 	return nil
 }
 
-// columns returns the values of the table's column role that the view reads; empty: all values.
-func (v *verifier) columns(table string) []string {
-	var columns []string
+// kinds returns the kinds of the table's cells that the view reads (Feed.Column); empty: all kinds.
+func (v *verifier) kinds(table string) []string {
+	var kinds []string
 	for _, f := range v.View.From {
 		if f.Table == table {
 			if f.Column == "" {
 				return nil
 			}
-			columns = append(columns, f.Column)
+			kinds = append(kinds, f.Column)
 		}
 	}
-	return columns
+	return kinds
 }
 
 func (v *verifier) source(ctx context.Context, table string) error {
@@ -207,7 +207,7 @@ func (v *verifier) source(ctx context.Context, table string) error {
 	}
 	return v.pages(ctx, Progress{Doing: "table " + table, Estimate: estimate},
 		func(after string, limit int) ([]replicator.Cell, string, error) {
-			return v.Reader.Cells(ctx, table, v.columns(table), after, limit)
+			return v.Reader.Cells(ctx, table, v.kinds(table), after, limit)
 		}, v.check, func(checked int) { v.result.Checked += int64(checked) })
 }
 
@@ -233,7 +233,7 @@ func (v *verifier) sink(ctx context.Context) error {
 }
 
 // remembered makes a repair remove rows that the sink remembers but does not show, if the source no longer has them.
-// Otherwise another source's row of the same key would never be shown.
+// Such a row keeps its key occupied, so that another source's row of that key would never be shown.
 func (v *verifier) remembered(ctx context.Context) error {
 	if !v.Repair || v.Raise == nil {
 		return nil

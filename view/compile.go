@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -137,7 +138,8 @@ func (f *feed) compileEntries(c *leafCompiler, v *replicator.View) (err error) {
 			fields = []replicator.Field{{Name: "sum", Path: v.Sum}}
 		}
 		if last := fields[len(fields)-1]; last.Path != v.Sum && (v.Sum != "" || last.Path != countCells) {
-			return fmt.Errorf("fields.%s: the last field of a %s must be its sum", last.Name, v.Kind)
+			return fmt.Errorf("fields.%s: the last field of a %s is the amount. Its path must be %q", last.Name, v.Kind,
+				cmp.Or(v.Sum, countCells))
 		}
 	} else if len(fields) == 0 && v.Key == "" {
 		return fmt.Errorf("fields: an index needs a field, or a key template with the property to search by")
@@ -278,7 +280,7 @@ func (p *plan) finish(b *binder, whole bool, codecs Codecs) (err error) {
 
 // Columns returns the values of Table.Columns and Table.Optional for a table: the columns that rows must have for the
 // views, and the columns that views use only if the table has them. Both are sorted. Columns that the views' joins read
-// are included. The columns of the key and of the column role are left out.
+// are included. The columns with the roles `key` and `column` are left out.
 func Columns(views []*replicator.View, tables []replicator.Table, name string) (needed, optional []string, err error) {
 	var columns []string
 	add := func(b *binder) {

@@ -12,13 +12,13 @@
 // were an object in this one, and customer.$name is a column there. The name of a join with many rows is a list of
 // objects, and works like any other list.
 //
-// A text that starts with = is an expression (https://expr-lang.org), and so is where. In an expression, a name is a
-// property, $name is a column, and $env["odd name"] is a property whose name is not an identifier. If a property is
-// missing, the result is missing, and a where is false. An expression can handle a missing property: x ?? y, x?.y, x ==
-// nil, x != nil. Numbers that are not ints are float64, unless that would lose digits. Bytes become hexadecimal digits.
-// But if the argument of sha256, md5, crc32, hex, unhex, base64 or uuid is a path, the function gets the bytes
-// themselves. An expression depends only on the row. So the function now is not available, dates are in UTC, and the
-// functions keys and values return lists in the order of the names.
+// A text that starts with = is an expression (https://expr-lang.org), and so is the setting `where`. In an expression,
+// a name is a property, $name is a column, and $env["odd name"] is a property whose name is not an identifier. If a
+// property is missing, the result is missing, and `where` counts as false. An expression can handle a missing property:
+// x ?? y, x?.y, x == nil, x != nil. Numbers that are not ints are float64, unless that would lose digits. Bytes become
+// hexadecimal digits. But if the argument of sha256, md5, crc32, hex, unhex, base64 or uuid is a path, the function
+// gets the bytes themselves. An expression depends only on the row. So there is no now(), dates are in UTC, and keys()
+// and values() return lists in the order of the names.
 //
 // A template makes a key: user:{row_key}. {path:uuid}, {path:hex} and {path:base64} show bytes, or the bytes of a UUID
 // that is stored as text. The name of a key column means that column. Different values make different keys. So a

@@ -110,7 +110,7 @@ func TestWhatACellContributes(t *testing.T) {
 			"error: view v: key: {a}: the text is not a UUID. The formats uuid, hex and base64 are only " +
 				"for UUIDs and binary values. Remove the format"},
 		{"key of a number's bytes", replicator.View{Kind: "index", Key: "{a:hex}"}, `{"a":1}`,
-			"error: view v: key: {a}: a number has no bytes to show. Remove the format"},
+			"error: view v: key: {a}: the formats uuid, hex and base64 can't show a number. Remove the format"},
 
 		{"beside what is not read", row("b", "a.c", "tags[1]"),
 			`{"a":{"c":1,"d":{"unread":"X"}},"b":2,"tags":[{"unread":"X"},3]}`, "int64(2) int64(1) int64(3)"},

@@ -62,9 +62,9 @@ func newConfig() *conf.Config {
 	return c
 }
 
-// inUTC makes `date` read a time without a zone as UTC. Unlike expr's patcher.WithTimezone, it sets the argument's type:
-// expr does not look at the arguments of an added function again, and passes on a value of an unknown type without its
-// pointer.
+// inUTC makes date() read a time without a zone as UTC, by one more argument. Unlike expr's patcher.WithTimezone, it
+// sets the type of that argument. expr does not find out the type if the call of date() is itself an argument of a
+// function that newConfig adds, and it dereferences pointers whose type it doesn't know.
 type inUTC struct{}
 
 func (inUTC) Visit(node *ast.Node) {

@@ -67,7 +67,7 @@ func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	used := map[*treeRef]bool{} // without the reference to address if it became part of address.city
+	used := map[*treeRef]bool{} // references still in the tree: not address if it was merged into address.city
 	ast.Walk(&t.node, visitor(func(n *ast.Node) {
 		if ref := r.refs[*n]; ref != nil {
 			used[ref] = true

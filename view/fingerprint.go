@@ -92,7 +92,7 @@ func defineFeed(from replicator.Feed, tables []replicator.Table) feedDefinition 
 func marshal(definition any) []byte {
 	text, err := json.Marshal(definition)
 	if err != nil {
-		panic(fmt.Sprintf("a definition is plain data: %v", err)) // strings, booleans and maps of strings always marshal
+		panic(fmt.Sprintf("can't encode a definition: %v", err)) // strings, booleans and maps of strings always marshal
 	}
 	return text
 }

@@ -142,7 +142,7 @@ func (j *joinPlan) checkSteps(steps []step) error {
 	return nil
 }
 
-// wantWhole records that the whole joined row is needed. It does nothing if the join names its fields.
+// wantWhole records that a view uses the joined row as a whole. If the join names its fields, only these are needed.
 func (j *joinPlan) wantWhole() {
 	if len(j.fields) > 0 || j.whole {
 		return

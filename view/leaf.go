@@ -13,7 +13,7 @@ type leaf struct {
 	expr *expression // if expr is set, it is used instead of ref
 	list bool        // the path has [], and the value is a list of everything that the path finds
 
-	loop int    // index of the list whose element contains the value, in the view's loops; -1: none
+	loop int    // index (in the view's loops) of the list whose element contains the value; -1: none
 	step []step // the steps of the path from that element to the value; nil if there is no such list
 }
 

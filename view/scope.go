@@ -22,7 +22,7 @@ type rootKind uint8
 const (
 	rootMember  rootKind = iota // a property of the body
 	rootKey                     // a key column; its value comes from Cell.Key
-	rootCell                    // the column with the column role; its value comes from Cell.Column
+	rootCell                    // the column that has the role `column`; its value comes from Cell.Column
 	rootVersion                 // the version column; its value comes from the row's columns, or from Row.Version
 	rootColumn                  // a column that is none of the above
 	rootObject                  // the one row that a join finds, as a whole

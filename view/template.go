@@ -34,9 +34,9 @@ type part struct {
 type form uint8
 
 const (
-	formPlain  form = iota // as replicator.FormatValue formats it: 16 bytes are 32 digits
-	formUUID               // bytes as 8-4-4-4-12 digits
-	formHex                // bytes as digits
+	formPlain  form = iota // as replicator.FormatValue formats it: bytes as hexadecimal digits
+	formUUID               // 16 bytes as 8-4-4-4-12 hexadecimal digits
+	formHex                // bytes as hexadecimal digits
 	formBase64             // bytes as base64url without padding
 )
 
@@ -153,5 +153,5 @@ func (p *part) bytes(v any) ([]byte, error) {
 		}
 		return b, nil
 	}
-	return nil, fmt.Errorf("%s has no bytes to show. Remove the format", sortOf(v))
+	return nil, fmt.Errorf("the formats uuid, hex and base64 can't show %s. Remove the format", sortOf(v))
 }

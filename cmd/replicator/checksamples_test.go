@@ -43,7 +43,7 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 	out := l.must("check")
 	for _, want := range []string{
 		"warn  table cell: bodies: 1 of 4 sampled bodies are not json: ",
-		"warn  view mistyped: none of 3 sampled rows has e_mail, for email",
+		"warn  view mistyped: none of 3 sampled rows has e_mail, which field email reads",
 		"warn  view misnamed: none of 4 sampled rows belongs to cell.user; the rows belong to users",
 		"warn  view index_users_phone: 1 values in 3 sampled rows can't be stored: phone: ",
 		"warn  view users: 1 values in 3 sampled rows can't be stored: username: ",
@@ -91,7 +91,7 @@ codec = "json"
 	const hint = "→ the table has this column: write `$email`"
 	l.configure(customers, view("by_email", "email"), view("by_phone", "phone"), view("right", "$email"))
 	if out := l.must("check"); strings.Count(out, "the table has this column") != 1 || !strings.Contains(out, hint) ||
-		!strings.Contains(out, "warn  view by_email: email is looked for in data of table customers (") {
+		!strings.Contains(out, "view by_email: email names a property in the body column data of table customers (") {
 		t.Errorf("before there are rows it says\n%s", out)
 	}
 	l.exec(`INSERT INTO customers VALUES (1, 'a@x.org', '{"phone": 7}')`)

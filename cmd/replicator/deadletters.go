@@ -98,8 +98,7 @@ func (l letterList) groups(ctx context.Context, cfg *config.Config, out io.Write
 	return err
 }
 
-// errPageFull ends a listing of dead letters when --limit is reached.
-var errPageFull = errors.New("the page is full")
+var errLimit = errors.New("--limit is reached")
 
 func (l letterList) each(ctx context.Context, cfg *config.Config, out, errOut io.Writer) error {
 	var rows [][]string
@@ -110,7 +109,7 @@ func (l letterList) each(ctx context.Context, cfg *config.Config, out, errOut io
 			return nil
 		}
 		if n++; l.limit > 0 && n > l.limit {
-			return errPageFull
+			return errLimit
 		}
 		s := server.ShowLetter(d)
 		if last = s.ID; l.json {
@@ -120,8 +119,8 @@ func (l letterList) each(ctx context.Context, cfg *config.Config, out, errOut io
 			strconv.FormatInt(s.Version, 10), s.Position, s.Time.Format(time.RFC3339), s.Reason})
 		return nil
 	})
-	full := errors.Is(err, errPageFull)
-	if err != nil && !full {
+	limited := errors.Is(err, errLimit)
+	if err != nil && !limited {
 		return err
 	}
 	if !begun {
@@ -133,7 +132,7 @@ func (l letterList) each(ctx context.Context, cfg *config.Config, out, errOut io
 			return err
 		}
 	}
-	if full {
+	if limited {
 		fmt.Fprintf(errOut, "there are more. To continue, use --after %s\n", last)
 	}
 	return nil

@@ -73,7 +73,7 @@ func TestTypesOfJoinedValues(t *testing.T) {
 			}
 		}
 		l.configure(strings.Replace(joinedViews, "customer.name", "customer.nmae", 1))
-		if r := l.run("check"); !strings.Contains(r.out, "none of 1 sampled rows has customer.nmae, for name") {
+		if r := l.run("check"); !strings.Contains(r.out, "1 sampled rows has customer.nmae, which field name reads") {
 			t.Errorf("of a property that is misspelt check says\n%s%s", r.out, r.errors)
 		}
 	})

@@ -272,7 +272,7 @@ func TestAStandbyRefusesAVerification(t *testing.T) {
 	waiting.standsBy()
 	l.exec("DELETE FROM users")
 	for _, args := range [][]string{{"verify"}, {"verify", "--repair", "users"}} {
-		if r := waiting.run(args...); r.code != 1 || strings.Count(r.errors, "Ask the process that runs") != 1 {
+		if r := waiting.run(args...); r.code != 1 || strings.Count(r.errors, "at the process that runs") != 1 {
 			t.Errorf("%v on a standby's machine: %+v", args, r)
 		}
 	}
