@@ -148,7 +148,8 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 	}
 	for i, n := range wrong {
 		if n > 0 {
-			t.warn(what, "change the view's definition, or its table or index in the sink: such rows become dead letters",
+			t.warn(what, "change the view's definition, or its table or index in the sink: "+
+				"such rows become dead letters",
 				"%d values in %d sampled rows can't be stored: %s: %s",
 				n, tried, v.Fields[i].Name, strings.TrimPrefix(first[i].Error(), v.Fields[i].Name+": "))
 		}

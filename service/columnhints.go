@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -37,8 +36,8 @@ func columnHints(ctx context.Context, cfg *config.Config, source *canal.Source, 
 				}
 				same := func(c canal.ColumnInfo) bool { return strings.EqualFold(c.Name, o.Path) }
 				if i := slices.IndexFunc(columns, same); i >= 0 {
-					hints.warn("view "+v.Name,
-						fmt.Sprintf("the table has this column: write `%s`, if you mean it", config.ColumnPath(columns[i].Name)),
+					column := config.ColumnPath(columns[i].Name)
+					hints.warn("view "+v.Name, "the table has this column: write `"+column+"`, if you mean it",
 						"%s names a property in the body column %s of table %s%s",
 						o.Path, table.Body, table.Name, hints.line(v, "fields."+f.Name))
 				}

@@ -92,7 +92,8 @@ func defineFeed(from replicator.Feed, tables []replicator.Table) feedDefinition 
 func marshal(definition any) []byte {
 	text, err := json.Marshal(definition)
 	if err != nil {
-		panic(fmt.Sprintf("can't encode a definition: %v", err)) // strings, booleans and maps of strings always marshal
+		// Can't happen: strings, booleans and maps of strings always marshal.
+		panic(fmt.Sprintf("can't encode a view's definition: %v", err))
 	}
 	return text
 }

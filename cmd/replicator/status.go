@@ -309,7 +309,8 @@ func inFull(views []replicator.ViewStatus, file remedy.File, columns int, colour
 		}
 		say("compared", painted{v.Comparing(), plain})
 		if v.FanOut > 0 {
-			say("joined rows", painted{fmt.Sprintf("%d entries re-read so far as such rows changed", v.FanOut), plain})
+			text := fmt.Sprintf("%d entries re-read so far because such rows changed", v.FanOut)
+			say("joined rows", painted{text, plain})
 		}
 		if v.Gone != nil && *v.Gone > 0 {
 			say("remembered", painted{fmt.Sprintf("%d deleted cells (in the whole sink)", *v.Gone), plain})
