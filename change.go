@@ -134,9 +134,9 @@ type Change struct {
 	// Last marks a Delete in a table with one row per cell. No row remains, so the cell need not be read again.
 	Last bool
 
-	// AsOf is set if another replicator re-read the cell, and the change is the result, which a Changelog recorded: Row is
-	// the cell's newest row at the log position AsOf (nil: it had none), and Version that row's version or NoVersion. 0:
-	// the change is not a re-read.
+	// AsOf is set only in changes from a Changelog, if the publisher that wrote the Changelog re-read the cell. Row is
+	// then the cell's newest row at the log position AsOf (nil: it had none), and Version is that row's version or
+	// NoVersion. 0: the change is not a re-read.
 	AsOf int64
 
 	// Rewrite: the row is written even if the sink should hold it already, to repair a sink that was changed by hand.

@@ -11,7 +11,8 @@ type Difference struct {
 	States []State
 
 	// Held is what the view holds for the cell, for messages. If several cells share an entry, Held may be incomplete.
-	// For a counter or a ranking, Held is the sink's total for the cell.
+	// For a counter or a ranking, Held is the amount that the sink remembers for the cell, because the shown sum
+	// includes other cells.
 	Held []Entry
 
 	// Name is the wrong entry's name if the search for strays (Tidier.Strays) may find the same entry again; otherwise
@@ -21,7 +22,7 @@ type Difference struct {
 	Shards []string // the shards in which the view is wrong; empty: the sink has no shards
 }
 
-// DifferenceKind says how what a view shows for a cell differs from what it should show.
+// DifferenceKind says in what way a view is wrong about a cell.
 type DifferenceKind string
 
 const (

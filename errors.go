@@ -109,7 +109,8 @@ func OfSource(err error) error {
 func IsOfSource(err error) bool { return errors.As(err, new(sourceError)) }
 
 // Troubled divides views by the cause of err. Each group holds the views that share one cause, and others holds the
-// views without an error. If err concerns all views, there are no groups, and others holds all views.
+// views without an error. If all views share one cause, nothing is divided: groups is empty, and others holds all
+// views.
 func Troubled(views []*View, err error) (groups [][]*View, others []*View) {
 	others = views
 	leave := func(concerned func(*View) bool) {

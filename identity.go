@@ -24,8 +24,8 @@ var ErrRedefined = errors.New("a source table changed since the view was filled"
 // ErrOtherKeys: the keys of two tables can never be equal.
 var ErrOtherKeys = errors.New("the keys of the two tables are of different types")
 
-// identityBytes is how many bytes of a fingerprint each table takes: the first byte of its identity, which describes
-// the versions, and then 8 hexadecimal digits of the identity's hash.
+// identityBytes is how many bytes of a fingerprint each table takes: the first byte of its identity, which says what
+// kind of number its versions are, and then 8 hexadecimal digits of the identity's hash.
 const identityBytes = 9
 
 // SameDefinition reports whether two fingerprints stand for the same definition.

@@ -81,11 +81,11 @@ func (l Lookup) identity() string {
 }
 
 // Reference says that a joined row changed, so entries made with that row may show old values. It identifies the rows
-// that join the changed row: the rows of Table for which the lookup searches for Values.
+// of Table that join the changed row: the rows for which the Lookup finds joined rows with Values.
 type Reference struct {
 	Table  string // the table that has the Lookup
 	Lookup string // the Lookup's ID
-	Values Key    // values of the columns in the Lookup's On, in the order of On
+	Values Key    // the changed row's values of the columns JoinOn.Column, in the order of the Lookup's On
 	Order  int64
 	Time   time.Time // when the change was committed at the source
 }

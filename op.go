@@ -45,22 +45,23 @@ var Unseen = State{Version: NoVersion}
 // does not apply op, and whether to apply op.
 func (s State) Next(op Op) (State, bool) {
 	if op.AsOf != 0 {
-		// Of two resets at one position, the one with the higher version stays. If its row was deleted before the other reset
-		// was made, the reset of that delete comes later. A repair (Rewrite) also writes the lower version, because the
-		// delete may not have been logged.
+		// Two resets at one position may have found different versions, because a read may include later changes. The
+		// higher version stays. If its row is already deleted, the log has the delete at a later position, so another
+		// reset will come. A repair (Rewrite) writes even the lower version, because the log may lack the delete.
 		if op.AsOf < s.AsOf || op.AsOf == s.AsOf && op.Version < s.Version && !op.Rewrite {
 			return s, false
 		}
-		// A replayed delete, or the late re-read of a second replicator, must not remove what was put after it. AsOf
-		// rises anyway. Otherwise a delayed put of the deleted version could arrive and stay.
+		// A replayed delete, or a second replicator's late re-read, must not remove what was put after it. It only
+		// raises AsOf, so that a delayed put of a version deleted before AsOf is still refused.
 		if op.AsOf < s.Order && op.Version <= s.Version {
 			return State{Version: s.Version, Order: s.Order, AsOf: op.AsOf}, false
 		}
 		// A reset may lower the version: deleting the newest version brings back an older one.
 		return State{Version: op.Version, Order: op.AsOf, AsOf: op.AsOf}, true
 	}
-	// While the source is idle, a repair's reset of a row and a later rebuild's put of the same row have one position. The
-	// rebuild must write the row again, although other puts at the position of a reset are stale.
+	// A rebuild must write every row again. While the source is idle, its put of a row has the same position as an
+	// earlier repair's reset of that row. So this put applies, although other puts at the position of a reset are
+	// stale.
 	if op.Rewrite && op.Order == s.AsOf && op.Order == s.Order && op.Version == s.Version {
 		return s, true
 	}

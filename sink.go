@@ -61,9 +61,9 @@ type Target interface {
 	// progress never falls, because it is Standing.Raise of the old and the new one.
 	//
 	// If the old progress is gone, or Below one that this target has seen, the sink lost data and the error wraps
-	// ErrSinkLost. If the sink must keep progress in a different epoch than at's, the error is Overtaken. If another
-	// target registered the same epoch since this one was opened, the error is temporary and nothing is saved, because
-	// that target may read another log. Mark checks all this even if there is nothing to write.
+	// ErrSinkLost. If the raised progress is in a different epoch of the log (EpochOf) than at, the error is Overtaken.
+	// If at begins an epoch that another target began since this one was opened, the error is temporary and nothing is
+	// saved, because that target may read another log. Mark checks all this even if there is nothing to write.
 	Mark(ctx context.Context, at Standing) error
 
 	// Outdated returns cells that a view of the target still has, although the op that was last applied to them is
@@ -74,8 +74,8 @@ type Target interface {
 
 	// Dead lists the cells that are missing from a view because they are dead letters (see Value.Err and Rejected), a
 	// page at a time. The next op that is applied removes the cell from the list. So every replicator can find the
-	// missing cells, even if the store lost its dead letters. Dead may read
-	// everything that the sink remembers, and may return cells twice or cells that are not missing.
+	// missing cells, even if the store lost its dead letters. Dead may read everything that the sink remembers, and may
+	// return cells twice or cells that are not missing.
 	Dead(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
 	// Compare compares the views' actual contents with the ops' Values at one moment, and writes nothing. If a value could
@@ -83,8 +83,8 @@ type Target interface {
 	// Dead. If several cells with the same key feed a view, all of them must be among the ops.
 	Compare(ctx context.Context, ops []Op) ([]Difference, error)
 
-	// Held lists the cells whose entries a view holds, a page at a time. Instead of a cell, it may return another one
-	// with the same key.
+	// Held lists the cells whose entries a view holds, a page at a time. If entries show only a key, Held returns any
+	// one cell of that key, so callers must examine all cells of the key.
 	Held(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 }
 
@@ -99,8 +99,8 @@ type Forgetter interface {
 	// the new horizons, in other processes, too.
 	RaiseHorizon(ctx context.Context, horizon int64) error
 
-	// ForgetGone examines about limit cells. It removes the states of a cell without a row, also those in views of
-	// other targets, if all of them are Forgettable. Apply may run at the same time.
+	// ForgetGone examines about limit cells. It removes the states of a cell without a row once all states that the
+	// sink keeps together are Forgettable, including those in views of other targets. Apply may run at the same time.
 	ForgetGone(ctx context.Context, after string, limit int) (found GoneCells, next string, err error)
 }
 
@@ -111,7 +111,6 @@ type GoneCells struct {
 	Remembered int // gone cells whose states remain, because not all of them are Forgettable yet
 }
 
-// Add adds the counts in more to those in g.
 func (g *GoneCells) Add(more GoneCells) {
 	g.Forgotten += more.Forgotten
 	g.Remembered += more.Remembered
@@ -203,8 +202,9 @@ type Sourced interface {
 // Parted is a Sink of several parts, such as shards. Each part keeps the states of some cells, and may lose them while
 // the other parts keep theirs.
 type Parted interface {
-	// ForgetLost removes what a part of the sink remembers of a view, if the part does not hold the view under its current
-	// definition. It does so for each source for which at least one part of the sink does.
+	// ForgetLost forgets a view (see Sink.Forget) in each part that does not hold the view under its current definition
+	// for one of the sources. It ignores a source for which the part has no Mark of the view and no other part holds
+	// the view. A view that is not divided among the parts is forgotten in all of them.
 	ForgetLost(ctx context.Context, v *View, sources []string) error
 
 	// Lacking returns, by view, the names of the parts that do not hold the view for the source, as messages show them

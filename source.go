@@ -30,9 +30,9 @@ type Source interface {
 	Includes(p, q Position) bool
 
 	// Identities describes, for each table, what a cell and a version are at the source now: equal texts mean equal
-	// definitions. The first byte of a text describes the versions. If a text contains the separator NamesGiven, what
-	// follows it matters only to views that the table feeds with all of its column values. Tables that can't be read are
-	// left out.
+	// definitions. The first byte of a text says what kind of number versions are: log positions, or the version
+	// column's numbers or times. The part after the separator NamesGiven, if there is one, matters only to views whose
+	// `from` names the table without a value of the column role. Tables that can't be read are left out.
 	Identities(ctx context.Context, tables []string) (map[string]string, error)
 
 	// SameKeys fails with ErrOtherKeys if the tables' keys can't be compared: a key column is a number in one table and
@@ -41,8 +41,8 @@ type Source interface {
 }
 
 // Changelog is a Source whose log contains every cell, if it is read from its beginning: each change in order, or at
-// least the newest row. So a fill reads the log, and scans nothing. A scan
-// beside the reading would deliver older changes after newer ones.
+// least the newest row. So a fill reads the log, and scans nothing. A scan beside the reading would deliver older
+// changes after newer ones.
 type Changelog interface {
 	Source
 
@@ -93,16 +93,15 @@ type Reader interface {
 	Newest(ctx context.Context, cells []Cell, bytes int64) (rows []*Row, asOf int64, err error)
 
 	// Scan reads the next rows of a table, in any order that stays the same throughout the scan. after is the Next of
-	// the previous chunk ("" at the start). columns are values of the column role: Scan reads only cells with one of
-	// them, or all cells if columns is empty. It may leave out rows that are not the newest of their cells.
+	// the previous chunk ("" at the start). Scan reads only cells whose Cell.Column is one of columns, or all cells if
+	// columns is empty. It may leave out rows that are not the newest of their cells.
 	Scan(ctx context.Context, table string, columns []string, after string, limit ScanLimit) (Chunk, error)
 
 	// Includes reports whether p includes every transaction that fence names: a GTID set, or FILE:POS.
 	Includes(ctx context.Context, p Position, fence string) (bool, error)
 
 	// Cells lists the cells of which a table has rows, in the order of their keys, a page at a time (see
-	// Target.Outdated). columns are values of the column role: Cells lists only cells with one of them, or all cells if
-	// columns is empty.
+	// Target.Outdated). Cells lists only cells whose Cell.Column is one of columns, or all cells if columns is empty.
 	Cells(ctx context.Context, table string, columns []string, after string,
 		limit int) (cells []Cell, next string, err error)
 
@@ -111,8 +110,8 @@ type Reader interface {
 	Siblings(ctx context.Context, table string, keys []Key) ([]Cell, error)
 
 	// Referring returns the cells whose rows join one of the changed rows, in the order of the cells' keys, a page at a
-	// time (see Target.Outdated). It may return further cells. refs identify the changed rows, and all have the same
-	// Lookup. Referring sees the changes of every delivered Reference.
+	// time (see Target.Outdated). Superfluous cells do no harm: they are only read again. refs identify the changed
+	// rows, and all have the same Lookup. Referring sees the changes of all References that the Handler has received.
 	Referring(ctx context.Context, refs []Reference, after string, limit int) (cells []Cell, next string, err error)
 
 	// MixesSpellings reports whether a cell of the table may have several rows, with different variants of its key (see
@@ -120,8 +119,8 @@ type Reader interface {
 	MixesSpellings(table string) bool
 
 	// Spellings finds those of the given keys that the source also stores under a different variant, such as "ABC" for
-	// "abc", which the source treats as equal. For each of them it returns the cells of every value of the column role
-	// and every variant. It sees every row that was delivered before.
+	// "abc", which the source treats as equal. For each key that it finds, it returns the cells of the key and of its
+	// other variants, for every value of the column role. It sees every row that was delivered before.
 	Spellings(ctx context.Context, table string, keys []Key) ([][]Cell, error)
 
 	// Estimate is the approximate number of rows of a table.
@@ -131,7 +130,7 @@ type Reader interface {
 	Close() error
 }
 
-// ScanLimit limits a chunk. The chunk ends at the first limit reached, but passes at least one row.
+// ScanLimit limits a chunk. The chunk ends at the first limit reached, but not before its first row.
 type ScanLimit struct {
 	Rows  int
 	Bytes int64 // the maximum size of the returned rows
@@ -143,8 +142,8 @@ type ScanLimit struct {
 type Chunk struct {
 	Rows   []*Row
 	Passed int // the number of rows that the step passed: those returned and those left out
-	// Total is the approximate number of rows that the whole scan will pass, if it reads only some values of the column
-	// role. 0: the scan passes all rows of the table, or the number is unknown.
+	// Total is the approximate number of rows that the whole scan will pass. 0: it passes all rows of the table,
+	// because it reads every value of the column role, or the number is unknown.
 	Total     int64
 	Low, High int64
 	Next      string // where the next chunk continues; opaque

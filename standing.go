@@ -80,10 +80,10 @@ func (p Progress) Less(o Progress) bool {
 	return p.Rows < o.Rows
 }
 
-// Raise returns the new progress that a sink must keep (its mark): s is the old one, and next was reached since. A mark
-// never falls: the higher position counts, and within one fill the farther progress of each table, even if two
-// replicators continue one fill, because both read everything since it began. A later fill replaces an earlier one,
-// because it was started for changes that the earlier one missed.
+// Raise returns the progress that a sink must keep as its mark: s is the old mark, and next was reached since. A mark
+// never falls. The higher position counts. Within one fill, the farther progress of each table counts. That is safe
+// even if two replicators continue one fill, because each of them reads all of the log since the fill began. A later
+// fill replaces an earlier one, because it was started for changes that the earlier one missed.
 func (s Standing) Raise(next Standing) Standing {
 	if s.Position.IsZero() {
 		return next

@@ -96,7 +96,7 @@ func (s *ViewStatus) Next() string {
 
 // Cause is an error, and all views that have it.
 type Cause struct {
-	Error string   // the error's text; the command that remedies the error names all of the views
+	Error string   // the error's text; if it suggests a `replicator rebuild`, that command names all of the views
 	State string   // the state of the view that Views names first
 	Views []string // the views' names, each with the source's name if there is one
 

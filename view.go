@@ -41,8 +41,8 @@ type View struct {
 
 	OnChange string // what to do after the view's definition changed: "refuse" or "rebuild"
 
-	// Fingerprint is a hash of the view's definition: all fields above except OnChange, and its tables' roles. Views with
-	// different fingerprints have different contents.
+	// Fingerprint is a hash of all fields above except Shadows and OnChange, and of all roles of the view's tables
+	// except offset. Views with different fingerprints have different contents.
 	Fingerprint string
 }
 
