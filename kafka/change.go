@@ -61,8 +61,9 @@ func orNone(codec string) string {
 	return codec
 }
 
-// foreign handles a record that another program wrote into the topic. It returns changes whose rows have an error, one
-// for each table and column value that views read, so that every view gets a dead letter with the record's key.
+// foreign handles a record that another program wrote into the topic. It returns changes whose rows have an error, so
+// that every view gets a dead letter with the record's key. Each table has one such change for each value of the column
+// role that views name, and one for no value.
 func (r *Reader) foreign(in *kgo.Record, why error) (all []*replicator.Change) {
 	key, err := replicator.MakeKey(in.Key)
 	if err != nil {

@@ -285,7 +285,7 @@ func (c *Cluster) Status(ctx context.Context, group string, topics ...string) (s
 	return s, nil
 }
 
-// memberName returns HOST-PID from the client id of a replicator, and all of another program's id.
+// memberName returns the HOST-PID in a replicator's client id. It returns another program's client id unchanged.
 func memberName(clientID string) string {
 	rest, is := strings.CutPrefix(clientID, ours)
 	if _, after, cut := strings.Cut(rest, "-"); is && cut {

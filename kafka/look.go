@@ -13,8 +13,8 @@ import (
 )
 
 // Newest implements replicator.Reader. The publisher's last mark guarantees that the topic has all changes up to the
-// mark's log position. So Newest returns cells whose records lie before that position together, and as of that
-// position. It returns a cell with a later record alone, and as of that record's own position.
+// mark's log position. So a call returns several cells only if none of their records is after that position, which is
+// then the result's asOf. A cell with a later record is the only one in its result, and asOf is that record's position.
 //
 // While a publisher fills the topic, a cell without a record may still get one. Newest answers for such a cell with the
 // lowest possible position, so that the later record counts as newer.

@@ -57,7 +57,7 @@ func (t token) position() replicator.Position {
 func jsonOf(token any) string {
 	text, err := json.Marshal(token)
 	if err != nil {
-		panic("kafka: a token is made of texts and numbers: " + err.Error())
+		panic("kafka: encoding a position as JSON: " + err.Error()) // can't happen: texts and numbers always marshal
 	}
 	return string(text)
 }
@@ -80,9 +80,9 @@ func Describe(text string) (shown string, ok bool) {
 }
 
 // Fence makes a fence, a log position to wait for (Reader.Includes). `at` is a position in the log of the publisher's
-// database, and `shard` is the database's name ("" without shards). Only positions whose Order is at least `since` can
-// include the fence: a FILE:POS belongs to the server that the publisher reads now, and lower Orders to earlier
-// servers.
+// database, and `shard` is the database's name ("" without shards). `since` is the lowest Order of the server that the
+// publisher reads now; 0: unknown. A position with a lower Order is from an earlier server, where the same FILE:POS is
+// another place, so it does not include the fence.
 func Fence(shard string, since int64, at string) string {
 	if shard != "" {
 		at += ofShard + shard
@@ -102,12 +102,11 @@ func IsPlace(text string) bool {
 	return i > 0 && ok && notPartition == nil && notOffset == nil
 }
 
-// Separators between the parts of a fence, a log position to wait for. A topic's id, a shard's name and an Order
-// follow. Neither positions nor names contain them.
+// The separators between the parts of a fence (see Fence). No position or name contains a separator.
 const (
-	inTopic    = " in topic "
-	ofShard    = " of shard "
-	sinceOrder = " since order "
+	inTopic    = " in topic "    // before a topic's id
+	ofShard    = " of shard "    // before a shard's name
+	sinceOrder = " since order " // before an Order
 )
 
 // Covers reports whether a position of a MySQL or MariaDB source, given by its Token, includes a fence: a GTID set, or

@@ -31,8 +31,8 @@ type Reader struct {
 	latest  int64     // the partition's end when Latest last requested it
 	asked   time.Time // the time when Latest last asked for the partition's end
 
-	// complete is a time. Kafka keeps every tombstone that this reader still needs at least until complete plus
-	// delete.retention.ms. Zero: not known.
+	// complete is the last time at which this reader is known to have missed no tombstone (see token.Time). Zero: not
+	// known.
 	complete time.Time
 }
 
@@ -148,7 +148,7 @@ func (r *Reader) deliver(ctx context.Context, h replicator.Handler, in *kgo.Reco
 	return committed, nil
 }
 
-// note remembers when the record before an offset was written, together with the publisher's last known progress.
+// note adds m to the history, with the publisher's last known progress as m.mark.
 func (r *Reader) note(m moment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -262,9 +262,11 @@ func (r *Reader) Siblings(context.Context, string, []replicator.Key) ([]replicat
 // a key, such as "ABC" and "abc".
 func (r *Reader) MixesSpellings(string) bool { return false }
 
-// Referring implements replicator.Reader. It always fails, because a changelog has no joins.
+// Referring implements replicator.Reader. It always fails, because the configuration refuses joins of views that are
+// fed from Kafka.
 func (r *Reader) Referring(context.Context, []replicator.Reference, string, int) ([]replicator.Cell, string, error) {
-	return nil, "", errors.New("a changelog has no joins")
+	return nil, "", errors.New("views that are fed from Kafka have no joins. Feed the view from the database, or " +
+		"remove the join")
 }
 
 // Spellings implements replicator.Reader. It returns no cells, because the publisher itself handles collation variants

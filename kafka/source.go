@@ -113,7 +113,7 @@ func (s *Source) token(topic Topic, offset int64, m mark, at time.Time) token {
 // Open implements replicator.Source. The reader begins at the lowest of the positions `at`.
 func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...string) (replicator.Reader, error) {
 	if len(at) == 0 {
-		return nil, errors.New("kafka: no position to open at")
+		return nil, errors.New("kafka: Source.Open was called without a position")
 	}
 	topic, log, err := s.ask(ctx)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
 		return err
 	}
 	lost := func(format string, args ...any) error {
-		return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), replicator.ErrLost)
+		return fmt.Errorf("%w: %s", replicator.ErrLost, fmt.Sprintf(format, args...))
 	}
 	age := time.Since(time.Unix(t.Time, 0))
 	switch {
@@ -157,11 +157,12 @@ func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
 			"acknowledged",
 			log.next, t.Offset)
 	case t.Offset < log.first:
-		return lost("the partition begins at offset %d, and was read up to %d: no view can be filled from the "+
-			"remaining records. Let the publisher fill its view in another topic first", log.first, t.Offset)
+		return lost("the partition begins at offset %d, but was read only up to %d, and no view can be filled from "+
+			"the remaining records. First give the publisher's view another topic, and configure that topic at the "+
+			"members (docs/scale.md, \"Another topic\")", log.first, t.Offset)
 	case t.Offset > 0 && t.Time > 0 && t.Offset < log.next && age > topic.Tombstones:
-		return lost("the partition was last read %s ago, and keeps the records of deleted cells only for %s "+
-			"(delete.retention.ms)", age.Round(time.Minute), topic.Tombstones)
+		return lost("the partition was last read %s ago, but keeps the records of deleted cells only for %s "+
+			"(delete.retention.ms), so deletes may have been missed", age.Round(time.Minute), topic.Tombstones)
 	}
 	return nil
 }
