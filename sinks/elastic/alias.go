@@ -75,7 +75,7 @@ func plain(o object) (value any) {
 		err = json.Unmarshal(text, &value)
 	}
 	if err != nil {
-		panic("a filter is JSON: " + err.Error())
+		panic("elastic: encoding a filter as JSON: " + err.Error()) // can't happen: a filter consists of maps and texts
 	}
 	return value
 }

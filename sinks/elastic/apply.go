@@ -32,7 +32,7 @@ type change struct {
 
 // Apply implements replicator.Target. It reads each document, judges it, and writes it if no other writer has changed
 // it meanwhile; otherwise it tries again. Documents that are probably new, or were written lately, are not read first.
-// Their writes have the same condition, so a wrong guess does no harm.
+// If that guess is wrong, the write fails on its condition, and the document is read after all.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (applied replicator.Applied, err error) {
 	err = t.throughGates(ctx, func() (err error) {
 		applied, err = t.apply(ctx, ops)

@@ -39,7 +39,7 @@ type document struct {
 	changes     []change
 
 	whole      bool // the document was or must be read with its fields, not only with its state
-	known      bool // whether the document exists is known or assumed
+	known      bool // the field exists is valid: the document was read, remembered, or assumed to be new
 	remembered bool // the document was not read: what is known of it comes from this target's last write
 	exists     bool
 	seq, term  int64 // _seq_no and _primary_term of the last read or write; the next write requires them

@@ -164,7 +164,7 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.F
 	f := replicator.Finding{What: "view " + v.Name + ": index", Level: replicator.OK}
 	alias := settingsOf(v).Index
 	if _, err := s.keep(v, ""); err != nil {
-		return []replicator.Finding{failed(f.What, err, "correct the view's definition")}
+		return []replicator.Finding{failed(f.What, err, "correct the view's kind, index or fields, as this error says")}
 	}
 	found, err := s.behind(ctx, alias)
 	if err != nil {

@@ -54,8 +54,8 @@ func (b *batch) dead(c *change, known judge.Known) replicator.Difference {
 }
 
 // compare compares a document with what the batch's changes of the document require. The changes must cover all cells
-// that this source has in the document; cells of other sources count as right. If the document is wrong, that is the
-// only difference, and otherwise each change that is a dead letter is one.
+// that this source has in the document; cells of other sources count as right. If the document is wrong, compare
+// returns one Difference for the whole document. Otherwise it returns one for each change whose cell is a dead letter.
 func (b *batch) compare(d *document) (differences []replicator.Difference, err error) {
 	k := d.keeper
 	stands := d.contents()

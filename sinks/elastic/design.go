@@ -59,13 +59,14 @@ func (s *Sink) template(ctx context.Context, g *generation) (indexInfo, error) {
 	var made simulation
 	err := s.client.call(ctx, esapi.IndicesSimulateIndexTemplateRequest{Name: g.index, FilterPath: ofSource}, &made)
 	if err != nil && asFailure(err) == nil {
-		return indexInfo{}, fmt.Errorf("looking at the templates for it: %w", err)
+		return indexInfo{}, fmt.Errorf("asking which index templates apply to index %s: %w", g.index, err)
 	}
 	return made.Template, nil
 }
 
-// simulate asks the cluster which rules about _source an index would have that is created from `design`, without the
-// cluster's templates. If the cluster would refuse to create the index, `refused` is true and err says why.
+// simulate asks the cluster to simulate the creation of an index from `design`, without the cluster's templates. made
+// has the rules about _source that this index would have. If the cluster would refuse to create the index, `refused` is
+// true and err says why.
 func (s *Sink) simulate(ctx context.Context, g *generation, design object) (made indexInfo, refused bool, err error) {
 	var simulated simulation
 	template := object{
@@ -75,7 +76,7 @@ func (s *Sink) simulate(ctx context.Context, g *generation, design object) (made
 	err = s.client.call(ctx, esapi.IndicesSimulateTemplateRequest{Body: body(template), FilterPath: ofSource}, &simulated)
 	switch f := asFailure(err); {
 	case err != nil && f == nil:
-		return made, false, fmt.Errorf("looking at its mapping and settings: %w", err)
+		return made, false, fmt.Errorf("simulating the creation of index %s: %w", g.index, err)
 	case f != nil && f.Status == http.StatusBadRequest:
 		return made, true, err
 	}

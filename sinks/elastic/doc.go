@@ -32,10 +32,11 @@
 //
 // Documents are read by id (in real time, not as of the last refresh), judged, and written on the condition that they
 // have not changed since (if_seq_no and if_primary_term, or create). A document that fails on that condition goes
-// through another round. If most documents were new lately, they are created without reading them. A document that this
-// target wrote lately is judged from memory. Both kinds of writes have the same condition, so a wrong guess does no
-// harm. External versions are not used. They compare one number, so they can't tell two rows of one version apart, and
-// they can't keep the as-of of a re-read when a later put replaces the document.
+// through another round. If most documents were new lately, the next ones are created without being read. A document
+// that this target wrote lately is judged from memory. If such an assumption is wrong, the write fails on its
+// condition, and the document is read after all. External versions are not used. They compare one number, so they can't
+// tell two rows of one version apart, and they can't keep the as-of of a re-read when a later put replaces the
+// document.
 //
 // Every item's status is checked. Items that the server had no room for (429, 5xx) are sent again a few times. A
 // request that is too large is split. A refused document (400) is written again without the contribution of the cell

@@ -20,9 +20,9 @@ import (
 // stateField is the field in which a document keeps the state of its cells.
 const stateField = "_replicator"
 
-// stateAlone lists the parts of a document to request if only the states of its cells are needed, without their
-// contributions (f). The list can't just exclude f: Elasticsearch splits a cell's name TABLE.COLUMN at the dot, so for
-// a column named f it would drop the whole cell.
+// stateAlone lists the parts of a document to request if only the states of its cells are needed. A request must not
+// exclude the contributions (f) instead: Elasticsearch splits a cell's name TABLE.COLUMN at the dot, so it would leave
+// out the whole cell if COLUMN is f.
 var stateAlone = []string{stateField + ".hidden", stateField + ".cells.**.k",
 	stateField + ".cells.**.v", stateField + ".cells.**.o", stateField + ".cells.**.a", stateField + ".cells.**.d"}
 
@@ -78,7 +78,7 @@ type slot struct {
 	name string // the cell's name, made by slotName
 	key  replicator.Key
 	judge.Known
-	barren bool     // the cell waits until another source's row is deleted, but this cell's row can't be stored
+	barren bool     // the cell waits for another source's row to be deleted, but stays a dead letter then (Fellow.Barren)
 	fields [][]byte // JSON texts in the order of the view's fields; nil for a missing field
 }
 

@@ -36,17 +36,17 @@ type Config struct {
 	Views []*replicator.View
 
 	// Sources are the names of all sources that feed the views. A view that is filled again shows its old index until
-	// every source has filled the new one. If Sources is empty, only the sources that have opened the view by then
-	// count.
+	// every source has filled the new one. If Sources is empty, it waits only for the sources that have opened the new
+	// one.
 	Sources []string
 
 	// Partitions returns the names of the partitions of all Kafka topics that feed the views. nil if the rows of a key
 	// never move between partitions.
 	Partitions func(ctx context.Context) ([]string, error)
 
-	// DocumentID returns a document's id and routing for a cell, by a view's Key and Member. Both follow from the
-	// cell's key, so deleted cells have them, too. nil: the id is the key's text, and views must have neither Key nor
-	// Member.
+	// DocumentID returns a document's id and routing for a cell, by a view's Key and Member. The id and the routing
+	// depend only on the cell's key, so deleted cells have them, too. nil: the id is the key's text, and views must
+	// have neither Key nor Member.
 	DocumentID func(v *replicator.View, c replicator.Cell) (id, routing string, err error)
 
 	// Columns and Samples describe a view's fields at the source (see config.Opening). The sink derives the mapping

@@ -69,7 +69,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("raising the horizons: %w", err)
+		return fmt.Errorf("saving up to which log position deleted cells may be forgotten: %w", err)
 	}
 	moved := false
 	for i, k := range t.kept {
@@ -96,7 +96,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found replicator.GoneCells, err error) {
 	var documents []*document
 	for _, h := range hits {
-		_, forgotten, deleted := t.forgettable(k, k.parse(h.Source))
+		_, forgotten, deleted := t.withoutForgettable(k, k.parse(h.Source))
 		if found.Remembered += deleted - forgotten; forgotten > 0 {
 			d := k.document(h.ID, h.Routing)
 			if d.whole = k.merged; !k.merged { // the search has read the cell's state, and nothing else is needed
@@ -124,7 +124,7 @@ func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (fou
 	var writes []*document
 	of := map[*document]int{}
 	for _, d := range part {
-		left, forgotten, _ := t.forgettable(k, d.contents())
+		left, forgotten, _ := t.withoutForgettable(k, d.contents())
 		// Skip a document with nothing to forget. Skip it also if it should have one cell only (it is not `merged`),
 		// but an earlier definition of the view left another cell in it.
 		if forgotten == 0 || len(left) > 0 && !k.merged {
@@ -154,9 +154,9 @@ func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (fou
 	return found, nil
 }
 
-// forgettable returns the cells of a document that must stay. `forgotten` is the number of cells that it leaves out,
-// and `deleted` is the number of all cells whose row this source has deleted.
-func (t *Target) forgettable(k *keeper, all contents) (left contents, forgotten, deleted int) {
+// withoutForgettable returns the cells of a document without those that may be forgotten. `forgotten` is the number of
+// cells that it leaves out, and `deleted` is the number of all cells whose row this source has deleted.
+func (t *Target) withoutForgettable(k *keeper, all contents) (left contents, forgotten, deleted int) {
 	left = slices.DeleteFunc(slices.Clone(all), func(s *slot) bool {
 		from, _, ok := t.sink.cell(s)
 		if !ok || from != t.source || !s.gone() || s.Shown || s.Dead || s.Waits {

@@ -27,8 +27,8 @@ func (k *keeper) useIndex(g *generation) {
 	k.gate.Store(&gate{alias: g.write})
 }
 
-// throughGates calls do. If do fails because another process replaced a write alias (gate) meanwhile, throughGates
-// calls it again, with the new alias.
+// throughGates calls the function `do`. If another process replaced a write alias (gate) meanwhile, and `do` failed for
+// that reason, throughGates calls `do` again, with the new alias.
 func (t *Target) throughGates(ctx context.Context, do func() error) error {
 	for range maxRounds {
 		before := make([]*gate, len(t.kept))

@@ -33,8 +33,8 @@ type generation struct {
 	uuid        string // distinguishes the index from a later one with the same name
 
 	// write is the alias that the sink writes to. Requests require an alias, because Elasticsearch would otherwise create
-	// an index with a guessed mapping after this one was removed. The alias ends in random digits, which change each time
-	// the view's horizon rises (see gate).
+	// an index with a guessed mapping after this one was removed. The alias ends in random letters and digits, which
+	// change each time the view's horizon rises (see gate).
 	write string
 }
 
@@ -77,7 +77,7 @@ func (g *generation) meta() object {
 	return object{"replicator": own}
 }
 
-// writeSuffix follows an index's name in the write alias. Random digits follow it.
+// writeSuffix stands between an index's name and random letters and digits in the name of the write alias.
 const writeSuffix = "-write-"
 
 func (g *generation) newGate() string {
@@ -300,7 +300,7 @@ func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	}
 	request := esapi.IndicesUpdateAliasesRequest{Body: body(object{"actions": actions})}
 	if err := s.client.call(ctx, request, nil); err != nil {
-		return fmt.Errorf("letting aliases show %s: %w", strings.Join(names, ", "), err)
+		return fmt.Errorf("pointing the aliases to %s: %w", strings.Join(names, ", "), err)
 	}
 	for _, g := range show {
 		g.shown = true

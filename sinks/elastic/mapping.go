@@ -147,7 +147,8 @@ func flattened() object {
 	return object{"type": "flattened", "ignore_above": longestTerm, "depth_limit": 200}
 }
 
-// unsearched returns a mapping for any JSON, which searches can't find.
+// unsearched returns a mapping for a field that may hold any JSON. Elasticsearch stores the field, but does not index
+// it.
 func unsearched() object { return object{"type": "object", "enabled": false} }
 
 // shortText is the longest column, in characters, whose texts are indexed only as a whole.

@@ -223,7 +223,8 @@ func (t *Target) register(ctx context.Context) error {
 // Mark.
 func (t *Target) Foreign() []string { return t.marks.Foreign() }
 
-// Mark implements replicator.Target. Once every source has filled a view, Mark points the view's alias to it.
+// Mark implements replicator.Target. Once every source has filled a view's new index, Mark moves the view's alias
+// there.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	err := t.marks.Mark(at, func(marking *judge.Marking) error {
 		var registries []registry
@@ -255,7 +256,7 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 // view.
 const aliasInterval = 10 * time.Second
 
-// showFilled moves the alias of each view that every source has filled to the view's new index. It also repairs
+// showFilled moves a view's alias to the view's new index once every source has filled that index. It also repairs
 // aliases, without which readers would find nothing. A view fails if its alias leads to an index that replicator did
 // not make.
 func (t *Target) showFilled(ctx context.Context, registries []registry) error {
@@ -287,7 +288,7 @@ func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 	return nil
 }
 
-// leftBehind reports whether another source has started the view again in a newer index.
+// leftBehind reports whether another source has begun to fill the view again, in a newer index.
 func (t *Target) leftBehind(ctx context.Context, k *keeper) (bool, error) {
 	if t.source == "" {
 		return false, nil

@@ -97,8 +97,8 @@ func (t *Target) replaced(ctx context.Context, err error) error {
 	return err
 }
 
-// isReplaced reports whether a view has a newer index: a rebuild was swapped in, or another source whose tables changed
-// has started the view again.
+// isReplaced reports whether a view has a newer index. Either a rebuild was swapped in, or another source has begun to
+// fill the view again because that source's tables changed.
 func (t *Target) isReplaced(ctx context.Context, k *keeper) (bool, error) {
 	all, err := t.sink.generations(ctx, k.alias)
 	return slices.ContainsFunc(all, func(g *generation) bool {

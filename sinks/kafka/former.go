@@ -42,9 +42,10 @@ func (k *keeper) relinquish(ctx context.Context) error {
 // takenBack is the maximum number of cells that Relinquish deletes in one transaction.
 const takenBack = 1000
 
-// unfed makes records that delete cells which don't feed the view, from a key on. It also returns the key to continue
-// after, or nil at the end. Such a record looks like a re-read that found no row, at the log position of the cell's
-// previous record, so it counts as newer than that record only.
+// unfed returns records that delete the cells that an earlier definition of the view left in the topic and that don't
+// feed the view now. It examines a page of the cells whose keys come after `after`, and also returns the page's last
+// key, or nil at the end. A record that deletes a cell looks like a re-read that found no row. Its log position is that
+// of the cell's previous record, so every later change of the cell is newer.
 func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err error) {
 	passed := 0
 	var wrong error

@@ -209,7 +209,7 @@ func (k *keeper) close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.broken == nil {
-		k.broken = errors.New("the view was opened again")
+		k.broken = errors.New("this process has closed the view, or opened it again")
 	}
 	if k.producer != nil {
 		k.producer.Close()
@@ -282,9 +282,9 @@ func isFenced(err error) bool {
 // explain adds to a producer's error what the error means and what to do.
 func (k *keeper) explain(err error) error {
 	if isFenced(err) {
-		return replicator.Fatal(fmt.Errorf("view %s: topic %s: %w. Stop one of the two. Or the cluster ended a "+
-			"transaction that took longer than %v (%w)", k.view.Name, k.topic.name, replicator.ErrTakenOver,
-			transactionTimeout, err))
+		return replicator.Fatal(fmt.Errorf("view %s: topic %s: %w, or the cluster ended a transaction that took "+
+			"longer than %v (%w). If two processes publish the view, stop one of them", k.view.Name, k.topic.name,
+			replicator.ErrTakenOver, transactionTimeout, err))
 	}
 	if errors.Is(err, kerr.TransactionalIDAuthorizationFailed) || errors.Is(err, kerr.TopicAuthorizationFailed) ||
 		errors.Is(err, kerr.ClusterAuthorizationFailed) {

@@ -90,7 +90,8 @@ func badOrigin(source *config.Source, topic string) string {
 			"only one source. Publish the view from the configuration whose [source] is the database"
 	case sharded && !named:
 		return fmt.Sprintf("a topic can hold only one shard of the source. Write %s in the topic's name, as in %q, "+
-			"and let the members read the topics of all shards", sourceName, topic+"-"+sourceName)
+			"and name the topics of all shards in [source] topics of the members that read them", sourceName,
+			topic+"-"+sourceName)
 	case !sharded && named:
 		return fmt.Sprintf("%s stands for the name of a shard, but [source] has no shards. Leave it out", sourceName)
 	}
