@@ -78,7 +78,7 @@ type slot struct {
 	name string // the cell's name, made by slotName
 	key  replicator.Key
 	judge.Known
-	barren bool     // the cell waits for another source's row to be deleted, but stays a dead letter then (Fellow.Barren)
+	barren bool     // the cell waits for another source's row to be deleted, and stays a dead letter after that
 	fields [][]byte // JSON texts in the order of the view's fields; nil for a missing field
 }
 

@@ -153,7 +153,7 @@ func (f faulty) Unclaimed(
 	ctx context.Context, view int, after string, limit int,
 ) ([]replicator.Cell, string, error) {
 	if f.strays != nil {
-		return nil, "", nil // it reports orphans only through Strays
+		return nil, "", nil // it reports strays only through Strays
 	}
 	return f.memoryTarget.Unclaimed(ctx, view, after, limit)
 }

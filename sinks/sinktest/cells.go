@@ -44,7 +44,7 @@ func (f *fixture) fresh(n int) []body {
 			texts := b.texts()
 			if slices.ContainsFunc(texts, func(text string) bool { return f.texts[text] }) {
 				if tries > 10_000 {
-					f.t.Fatalf("the subject's Property generates too few different texts for %d bodies", i+1)
+					f.t.Fatalf("Subject.Property generates too few different texts for %d bodies", i+1)
 				}
 				continue
 			}

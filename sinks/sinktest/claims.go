@@ -179,10 +179,11 @@ func (c *claims) step(s *claimant) {
 	}
 	ops := make([]replicator.Op, len(batch))
 	for i, e := range batch {
+		what := "put"
 		if ops[i] = c.put(e.cell, e.order, e.order, e.body); e.body == nil {
-			ops[i] = c.reset(e.cell, replicator.NoVersion, e.order, nil)
+			ops[i], what = c.reset(e.cell, replicator.NoVersion, e.order, nil), "delete"
 		}
-		c.trace = append(c.trace, fmt.Sprintf("%s: %s at %d, a row: %v", s.name, e.cell, e.order, e.body != nil))
+		c.trace = append(c.trace, fmt.Sprintf("source %s: %s of %s at position %d", s.name, what, e.cell, e.order))
 	}
 	applied, err := s.target.Apply(c.t.Context(), slices.Clone(ops))
 	if err != nil {
@@ -278,7 +279,7 @@ func (c *claims) check(when string) {
 		}
 	}
 	if !maps.Equal(dead, waiting) {
-		c.t.Fatalf("%s, the sink lists as dead\n%v\nwant\n%v\n%s", when, dead, waiting, c.story())
+		c.t.Fatalf("%s, Dead lists\n%v\nwant\n%v\n%s", when, dead, waiting, c.story())
 	}
 }
 

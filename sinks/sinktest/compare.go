@@ -96,7 +96,7 @@ func testCompare(f *fixture) {
 
 func testByHand(f *fixture) {
 	if f.s.Plant == nil || f.s.Remove == nil {
-		f.t.Skip("the subject has no Plant or no Remove, so nothing is changed by hand")
+		f.t.Skip("Subject.Plant or Subject.Remove is nil, so nothing is changed by hand")
 	}
 	const right, missing, stale, extra = 0, 1, 2, 3
 	tidier, tidies := f.target.(replicator.Tidier)

@@ -223,7 +223,7 @@ func testUnreadable(f *fixture) {
 
 func testRejected(f *fixture) {
 	if f.s.Bad == nil {
-		f.t.Skip("the subject names no bad value")
+		f.t.Skip("Subject.Bad is nil")
 	}
 	first, second, third := f.body(), f.body(), f.body()
 	f.apply(f.put(f.cells[0], 1, 10, first), f.put(f.cells[1], 1, 10, second))

@@ -11,7 +11,7 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 	f.t.Helper()
 	for i := range f.s.Views {
 		if found := slices.Contains(f.listed(i), c); found != slices.Contains(views, i) {
-			f.t.Fatalf("a cell is dead in views %v, and reported as dead in view %d: %v", views, i, found)
+			f.t.Fatalf("a cell is a dead letter in views %v. Dead lists it for view %d: %v", views, i, found)
 		}
 	}
 	const asOf = firstOrder - 2
@@ -24,11 +24,11 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 		var found []int
 		for _, d := range differences {
 			if found = append(found, d.View); d.Kind != replicator.Dead {
-				f.t.Fatalf("for a cell that is dead in views %v Compare returns %+v", views, d)
+				f.t.Fatalf("for a cell that is a dead letter in views %v, Compare returns %+v", views, d)
 			}
 		}
 		if slices.Sort(found); !slices.Equal(found, views) {
-			f.t.Fatalf("a cell is dead in views %v, and Compare reports it as dead in %v", views, found)
+			f.t.Fatalf("a cell is a dead letter in views %v, but Compare reports that for views %v", views, found)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func testDead(f *fixture) {
 		f.t.Helper()
 		for i := range f.s.Views {
 			if cells := f.listed(i); len(cells) > 0 {
-				f.t.Fatalf("%s: the cells %v are dead in view %d", when, cells, i)
+				f.t.Fatalf("%s: Dead lists the cells %v for view %d, want none", when, cells, i)
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func testDead(f *fixture) {
 		for n, other := range f.cells {
 			end.Cell = other
 			if f.apply(end); slices.Contains(f.listed(view), other) || len(f.listed(view)) != len(f.cells)-n-1 {
-				f.t.Fatalf("%v are dead after a newer op of %v was applied", f.listed(view), other)
+				f.t.Fatalf("Dead lists %v after a newer op of %v was applied", f.listed(view), other)
 			}
 		}
 		if a := f.try(older); len(a.Stale) != 1 || len(a.Dead) > 0 {

@@ -12,8 +12,8 @@
 //
 //	go test ./sinks/NAME -run … -sinktest.seed=SEED      repeats one history
 //	go test ./sinks/NAME -run … -sinktest.histories=N    runs N histories
-//	REPLICATOR_SOAK=10m go test -timeout 0 ./sinks/NAME …  runs as many as fit into the time, at each call; `make soak`
-//	                                                       does it for all sinks
+//	REPLICATOR_SOAK=10m go test -timeout 0 ./sinks/NAME …  runs histories for 10 minutes in each test that calls Run
+//	                                                       or RunHistories; `make soak` does it for all sinks
 //
 // Two things must hold:
 //
@@ -26,8 +26,8 @@
 // # Contract
 //
 // The contract's steps check single calls of every method, also of replicator.Shadower, Tidier and Refresher if the
-// sink has them. docs/sinks.md says what they do not cover. A step that changes a view's content by
-// hand uses the Subject's Plant and Remove. Without those, it is skipped.
+// sink has them. docs/sinks.md says what they do not cover. A step that changes a view's content by hand uses
+// Subject.Plant and Subject.Remove. Without those, it is skipped.
 //
 // # Files
 //

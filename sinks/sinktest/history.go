@@ -33,7 +33,7 @@ type history struct {
 	inOrder  bool                         // check after each batch that no cell goes back to an older state
 	forgets  bool                         // deleted cells are forgotten now and then
 	marked   int64                        // the highest position that a replica has marked as applied
-	floors   map[floorKey]int64           // the lowest log position whose state a cell may show in a view
+	floors   map[floorKey]int64           // the log position that a cell has reached in a view; older states are wrong
 	seen     map[floorKey]int64           // the log's end when the cell was last re-read
 	shown    map[string]map[string]string // by view: its content after the last batch
 	trace    []string                     // the applied ops, for analysing a failure
@@ -239,8 +239,8 @@ func (h *history) scan() {
 		}
 		other := c.rows[h.rnd.IntN(len(c.rows))]
 		for _, r := range c.rows {
-			// If rows have equal versions, a scan puts the row that was inserted last after the others. Here, this row stands
-			// for all of them.
+			// A scan puts rows of one version in the order in which they were inserted. Only the last of them stays, so
+			// the history puts only that one.
 			if r.version == other.version && r.order > other.order {
 				other = r
 			}
@@ -372,8 +372,8 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 	floor := h.floors[k]
 	switch {
 	case read.claim != 0 && op.AsOf == 0:
-		// A scan's row says nothing about the cell's other rows. So the view may briefly show an older row, or one that the
-		// log has not delivered yet.
+		// A scan puts single rows. The row may be older than the cell's newest one, or newer than the log up to the
+		// position that the scan claims. So what the view shows now can't be checked.
 		return nil
 	case read.claim != 0: // a re-read of all rows of the cell: the view shows position read.claim or later
 		floor = max(floor, read.claim)

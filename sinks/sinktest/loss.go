@@ -9,7 +9,7 @@ import (
 
 func testLost(f *fixture) {
 	if f.s.SetMark == nil {
-		f.t.Skip("the subject can't change marks")
+		f.t.Skip("Subject.SetMark is nil")
 	}
 	f.source = "lost"
 	view := f.s.Views[0].Name
@@ -138,7 +138,7 @@ func testForeign(f *fixture) {
 
 func testDamaged(f *fixture) {
 	if f.s.DamageMark == nil {
-		f.t.Skip("the subject can't damage marks")
+		f.t.Skip("Subject.DamageMark is nil")
 	}
 	f.source = "damaged"
 	f.target = open(f.t, f.s, f.source, f.s.Views)

@@ -31,7 +31,7 @@ func (r *Reference) Shadow(v *replicator.View) *replicator.View {
 // Foreign returns "": nothing in memory prevents a view from being rebuilt in a shadow (copy).
 func (r *Reference) Foreign(context.Context, *replicator.View) (string, error) { return "", nil }
 
-// Swap puts the shadows (rebuilt copies) of the views in their place. If a view has no shadow, Swap changes nothing.
+// Swap replaces the views by their shadows (rebuilt copies). If a view has no shadow, Swap changes nothing.
 func (r *Reference) Swap(_ context.Context, source string, views []*replicator.View) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +94,8 @@ func (t *memoryTarget) Unclaimed(
 	return cells, next, nil
 }
 
-// Strays lists the orphans of a view. This sink stores every entry under a cell. A stray (an entry whose cell the
-// sink knows nothing of) is named after that cell.
+// Strays lists the view's entries whose cells the sink has no state for. Each is named after its cell, because this
+// sink stores every entry under a cell.
 func (t *memoryTarget) Strays(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {

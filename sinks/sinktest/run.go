@@ -67,7 +67,7 @@ func soak(t testing.TB) time.Duration {
 	return d
 }
 
-// writers is how many targets the histories open, each as another process would.
+// writers is how many targets the random histories (see the package comment) open, each as another process would.
 const writers = 2
 
 // firstOrder is the lowest log position of the random histories. The tests of single calls use lower positions.

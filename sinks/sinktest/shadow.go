@@ -132,7 +132,7 @@ func testShadow(f *fixture) {
 		f.t.Fatalf("Swap: %v", err)
 	}
 	f.showsOf("after the swap", rebuilt)
-	if b.older(f.target, f.puts(9, 91, map[int]body{changed: bodies[7]})) {
+	if b.useOutdated(f.target, f.puts(9, 91, map[int]body{changed: bodies[7]})) {
 		rebuilt[changed] = bodies[7]
 	}
 
@@ -230,9 +230,9 @@ func (b *shadowing) stands(order, epoch int64) {
 	}
 }
 
-// older writes with a target from before the swap, and reports whether the write succeeded. The sink may accept it, or
-// may require a new Open, but must not report a loss.
-func (b *shadowing) older(target replicator.Target, ops []replicator.Op) bool {
+// useOutdated calls the methods of a target that was opened before the swap, and reports whether Apply succeeded. The
+// sink may accept a call, or may require a new Open, but must not report a loss.
+func (b *shadowing) useOutdated(target replicator.Target, ops []replicator.Op) bool {
 	b.t.Helper()
 	ctx, errs := b.t.Context(), map[string]error{}
 	_, errs["Apply"] = target.Apply(ctx, ops)

@@ -98,11 +98,12 @@ func testMoved(f *fixture) {
 	f.showsOf("after an entity moved to another source", shown)
 	f.verifies("after an entity moved to another source", nil, one, other)
 	other.bodies = map[int]body{moved: b[4]}
-	f.verifies("after the other source changed it and deleted one, unnoticed", f.everywhere(
+	f.verifies("after the other source changed it and deleted one, and no replicator read that", f.everywhere(
 		map[int]replicator.DifferenceKind{moved: replicator.Stale, there: replicator.Extra}), one, other)
 	one.bodies, other.bodies = map[int]body{stayed: b[moved]}, nil
-	f.verifies("after both sources changed, unnoticed", f.everywhere(map[int]replicator.DifferenceKind{
-		moved: replicator.Extra, stayed: replicator.Stale, there: replicator.Extra}), one, other)
+	f.verifies("after both sources changed, and no replicator read that", f.everywhere(
+		map[int]replicator.DifferenceKind{
+			moved: replicator.Extra, stayed: replicator.Stale, there: replicator.Extra}), one, other)
 
 	// Both sources have put the entity `moved`, and neither has a row of it now. Views show the row of the source "other"
 	// until a verify of "other" removes it. Then they show the row of the source "one" until a verify of "one" removes it.
@@ -185,7 +186,8 @@ func testSourcesOfUnlikeTables(f *fixture) {
 			sink := f.s.New(f.t)
 			marks, err := sink.Marks(f.t.Context(), source)
 			if err = errors.Join(err, sink.Close()); err != nil || len(marks) != len(of[source]) {
-				f.t.Fatalf("%d marks of %s, %s (%v)", len(marks), source, when, err)
+				f.t.Fatalf("%s, Marks returns %d marks of source %s (%v), want %d", when, len(marks), source, err,
+					len(of[source]))
 			}
 			for _, m := range marks {
 				if want := of[source][0].Fingerprint; m.Fingerprint != want {

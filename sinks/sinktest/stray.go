@@ -39,13 +39,13 @@ func (f *fixture) tidy(tidier replicator.Tidier, view int) {
 	strays := f.strays(tidier, view)
 	mended, err := tidier.Tidy(f.t.Context(), view, strays)
 	if err != nil || mended != len(strays) {
-		f.t.Fatalf("of %d orphans in view %s, %d were removed: %v", len(strays), f.s.Views[view].Name, mended, err)
+		f.t.Fatalf("of %d strays in view %s, %d were removed: %v", len(strays), f.s.Views[view].Name, mended, err)
 	}
 	if left := f.strays(tidier, view); len(left) > 0 {
-		f.t.Fatalf("view %s still has the orphans %v", f.s.Views[view].Name, left)
+		f.t.Fatalf("view %s still has the strays %v", f.s.Views[view].Name, left)
 	}
 	if mended, err := tidier.Tidy(f.t.Context(), view, strays); err != nil || mended > 0 {
-		f.t.Fatalf("of the removed orphans in view %s, %d were removed again: %v", f.s.Views[view].Name, mended, err)
+		f.t.Fatalf("of the removed strays in view %s, %d were removed again: %v", f.s.Views[view].Name, mended, err)
 	}
 }
 
@@ -54,7 +54,7 @@ func (f *fixture) tidy(tidier replicator.Tidier, view int) {
 func testStrays(f *fixture) {
 	tidier, ok := f.target.(replicator.Tidier)
 	if !ok || f.s.Plant == nil {
-		f.t.Skip("the target is not a Tidier, or the subject has no Plant")
+		f.t.Skip("the target is not a replicator.Tidier, or Subject.Plant is nil")
 	}
 	const known, claimed, ghost = 0, 1, 2
 	f.spread(3)
@@ -90,7 +90,7 @@ func testStrays(f *fixture) {
 	f.apply(f.puts(5, 50, map[int]body{claimed: b[claimed]})...) // the cell's own entry replaces the planted one
 	for i, v := range f.s.Views {
 		if mended, err := tidier.Tidy(f.t.Context(), i, strays[i]); err != nil || mended > len(strays[i]) {
-			f.t.Fatalf("of %d orphans in view %s, %d were removed: %v", len(strays[i]), v.Name, mended, err)
+			f.t.Fatalf("of %d strays in view %s, %d were removed: %v", len(strays[i]), v.Name, mended, err)
 		}
 		f.tidy(tidier, i)
 	}
@@ -127,7 +127,7 @@ func (f *fixture) told(v *replicator.View, bodies []body, cells []replicator.Cel
 		}
 	}
 	if want := contents(v, left); len(strays) != len(want) && (len(want) > 0 || len(strays) > planted) {
-		f.t.Fatalf("of the orphans planted in view %s, Unclaimed and Held return %v and Strays returns %v, want\n%s",
+		f.t.Fatalf("of the strays planted in view %s, Unclaimed and Held list the cells %v, Strays lists %v, want\n%s",
 			v.Name, cells, strays, list(want))
 	}
 	for _, c := range cells {

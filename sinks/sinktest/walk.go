@@ -54,8 +54,9 @@ func testOutdated(f *fixture) {
 	for entity, b := range f.fresh(9) {
 		bodies[entity] = b
 	}
-	// Views show nothing of entity 4, but Outdated must list its cells, too. Its row may have been deleted while no
-	// process read the log. The sink would then refuse an older row from a scan until a re-read of the entity.
+	// Views show nothing of entity 4, but Outdated must list its cells, too. Their newest row may have been deleted
+	// while no process read the log. The state still has that row's version then. So a scan's put of the row that is
+	// left, with a lower version, stays stale until the cell is re-read.
 	bodies[4][hidden] = true
 	f.apply(f.puts(5, before-10, bodies)...)
 	f.apply(f.puts(5, before, map[int]body{1: bodies[1]})...)
