@@ -81,8 +81,8 @@ func Describe(text string) (shown string, ok bool) {
 
 // Fence makes a fence, a log position to wait for (Reader.Includes). `at` is a position in the log of the publisher's
 // database, and `shard` is the database's name ("" without shards). `since` is the lowest Order of the server that the
-// publisher reads now; 0: unknown. A position with a lower Order is from an earlier server, where the same FILE:POS is
-// another place, so it does not include the fence.
+// publisher reads now; 0: unknown. A partition's position in which the publisher's Order is lower does not include the
+// fence: the publisher read an earlier server then, where the same FILE:POS is another place.
 func Fence(shard string, since int64, at string) string {
 	if shard != "" {
 		at += ofShard + shard
