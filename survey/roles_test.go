@@ -199,6 +199,16 @@ func TestATableThatHoldsRowsIsNoPlaceForAView(t *testing.T) {
 	}
 }
 
+func TestTheProgramsOwnTablesAreNotFollowed(t *testing.T) {
+	for _, name := range []string{"replicator_views", "replicator_horizons", "replicator_layouts", "users__rebuild"} {
+		own := repeated(table(name, "id", "id int", "name varchar(99)"), 2, "id,name", "%d", "x%d")
+		users := repeated(table("users", "id", "id int", "name varchar(99)"), 2, "id,name", "%d", "x%d")
+		if text := written(t, users, own); strings.Contains(text, name) {
+			t.Errorf("%s is in the configuration:\n%s", name, text)
+		}
+	}
+}
+
 func TestTablesThatAreCalledAlikeHaveViewsOfTheirOwn(t *testing.T) {
 	cell := repeated(table("cell", "n|id,kind,v", "n int AUTO", "id int", "kind varchar(20)", "v bigint", "body json"), 6,
 		"id,kind,v,body", "%d", "users", "%d", `{"email": "e%d"}`)

@@ -90,9 +90,8 @@ func documentFields(paths []string) string {
 
 // isOwn reports whether a table belongs to the program: it holds the program's own state, or a rebuild created it.
 func isOwn(table string) bool {
-	return strings.HasSuffix(table, "__rebuild") || strings.HasSuffix(table, "__replaced") ||
-		slices.Contains([]string{"replicator_views", "replicator_state", "replicator_locks",
-			"replicator_checkpoints", "replicator_dead_letters"}, table)
+	return strings.HasPrefix(table, "replicator_") || strings.HasSuffix(table, "__rebuild") ||
+		strings.HasSuffix(table, "__replaced")
 }
 
 // mostSorts is how many kinds of a table's rows get suggested views.
