@@ -173,7 +173,7 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, index int, may
 	what := "view " + v.Name
 	k, err := newKeeper(v, index)
 	if err != nil {
-		found.add(what, replicator.Fail, err.Error(), "correct the view's definition")
+		found.add(what, replicator.Fail, err.Error(), "correct the view's kind, key or fields, as this error says")
 		return
 	}
 	if d := may.view(ctx, k); d.level() != replicator.OK {
