@@ -101,9 +101,9 @@ func (b *Batch) RejectBeside(op, view int, why error) {
 	b.beside = append(b.beside, replicator.Rejected{Op: op, View: view, Err: why})
 }
 
-// Applied returns the outcome of the batch. An op is stale if at least one of its values was judged (see Judge), and
-// none applies. Exceptions are an op that is unknown (see Unknown), and one with a value that was rejected but never
-// judged.
+// Applied returns the outcome of the batch. An op is stale if Judge was called for at least one of its values, and none
+// of them applies. But it is not stale if it is unknown (see Unknown), or if one of its values was rejected without a
+// call of Judge.
 func (b *Batch) Applied() replicator.Applied {
 	var out replicator.Applied
 	for i := range b.ops {

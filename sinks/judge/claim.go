@@ -18,9 +18,8 @@ type Fellow struct {
 	Barren bool
 }
 
-// Leads reports whether the view shows the row of the source that f stands for, even if that row contributes nothing.
-// It does if the row doesn't wait for another source's row to be deleted, and exists or still has a contribution in the
-// view.
+// Leads reports whether the view shows the row of f's source, even if that row contributes nothing. The row must not be
+// waiting for another source's row to be deleted. It must exist, or the view must still have its contribution.
 func (f Fellow) Leads() bool { return !f.Waits && (f.Shown || f.State.Version != replicator.NoVersion) }
 
 // Claim is the rule for a cell that has a row at several sources, as while an entity moves between shards. A view shows
@@ -60,6 +59,6 @@ func Claimed(look replicator.Op, fellows []Fellow) error {
 }
 
 func claimed(by Fellow) error {
-	return fmt.Errorf("%w: the view shows the row of shard %s, and this one once that row is deleted. If the "+
-		"entity does not move, delete the row in one of the two shards", replicator.ErrClaimed, by.Source)
+	return fmt.Errorf("%w: the view shows the row of shard %s. Once that row is deleted, the view shows this shard's "+
+		"row. Unless the entity is moving, delete the row in one of the two shards", replicator.ErrClaimed, by.Source)
 }

@@ -10,7 +10,7 @@ import (
 func Cursor(place any) string {
 	text, err := json.Marshal(place)
 	if err != nil {
-		panic("a cursor is made of texts and numbers: " + err.Error())
+		panic("encoding the cursor of a listing: " + err.Error())
 	}
 	return string(text)
 }
@@ -21,7 +21,7 @@ func At(cursor string, place any) error {
 		return nil
 	}
 	if err := json.Unmarshal([]byte(cursor), place); err != nil {
-		return fmt.Errorf("a walk can't go on at %q: %w", cursor, err)
+		return fmt.Errorf("%q is not a cursor of this listing: %w", cursor, err)
 	}
 	return nil
 }

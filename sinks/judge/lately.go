@@ -27,7 +27,7 @@ func (l *Lately[K, V]) Get(key K) (V, bool) {
 	return v, ok
 }
 
-// Note caches a value.
+// Note caches the value of a key, at least until `most` newer values are cached.
 func (l *Lately[K, V]) Note(key K, value V) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,13 +10,13 @@ import (
 	"replicator"
 )
 
-// Marks remembers, for an open target, the mark (stored progress) of each view that it last read or wrote. A mark that
-// has fallen since shows that the sink lost data. Marks is safe for concurrent use.
+// Marks remembers each view's mark (stored progress) as an open target last read or wrote it. If the stored mark has
+// fallen since, the sink lost data. Marks is safe for concurrent use.
 //
 // A server that fails over may lose only what was applied after the last mark. Then no mark falls, but the next one
-// would cover the lost changes. So Marks also remembers the server's name, which is different after a restart or a
-// failover. If it changed while such changes existed, Mark fails with ErrOtherServer, and the next session applies the
-// changes again.
+// would cover the lost changes. So Marks also remembers the server's name, which a failover changes (for some servers
+// also a restart). If it changed while such changes existed, Mark fails with ErrOtherServer, and the next session applies
+// the changes again.
 type Marks struct {
 	views   []*replicator.View
 	applied atomic.Bool // a batch was applied since the last mark
@@ -36,7 +36,8 @@ func NewMarks(views []*replicator.View, at []replicator.Standing, server string)
 // Applied records that a batch was applied. A sink must call it before its Target.Apply returns.
 func (m *Marks) Applied() { m.applied.Store(true) }
 
-// ErrOtherServer is the error of a mark that would go to another server than the changes that it covers went to.
+// ErrOtherServer means that the changes since the last mark were written to one server, and the next mark would be
+// written to another.
 var ErrOtherServer = errors.New("the server was restarted, or another one took its place: changes since the last " +
 	"mark may be lost, and are applied again")
 
@@ -85,8 +86,8 @@ func (m *Marks) Mark(at replicator.Standing, write func(*Marking) error) error {
 	if len(m.last) == 0 {
 		return nil
 	}
-	// The flag is cleared before write runs. A batch applied from here on sets it again, because this mark may not include
-	// it.
+	// Clear the flag before write runs. A batch that is applied from here on sets the flag again, because this mark may
+	// not cover the batch.
 	marking := &Marking{marks: m, at: at, next: slices.Clone(m.last), server: m.server, applied: m.applied.Swap(false),
 		foreign: map[int]bool{}}
 	if err := write(marking); err != nil {

@@ -41,10 +41,10 @@ type converted struct {
 	old     *viewState // the cell's state in the view before the op; nil if none was read
 	applies bool
 	now     []row // what the view will show for the cell: this source's rows, another source's, or none
-	yields  bool  // the view shows another source's row instead of this source's
-	waits   bool  // the view shows another source's row; until that is gone, the state keeps this source's
-	heir    bool  // this source's row is gone, so the view will show the row that another source's state kept
-	barren  bool  // the server refused the row that another source's state kept, so the view shows none for the cell
+	yields  bool  // the view shows another source's row of the cell, and none of this source
+	waits   bool  // yields is set, and this source has a row, too: the state keeps it until the other row is deleted
+	heir    bool  // this source's row is gone, and another source's row was waiting: the view will show that row
+	barren  bool  // heir is set, but the server refused the other source's row: the view shows no row for the cell
 
 	one  [1]row   // backing array of rows if there is only one row, to save an allocation
 	cell [1][]row // backing array of change.rows if one cell feeds the key, to save an allocation
@@ -198,8 +198,9 @@ const (
 	carefully
 )
 
-// applyOrSplit applies items in one transaction. If the server refuses something, it sends each statement alone. If a
-// row is the cause, or the batch is too large, it splits the batch. A row that fails alone is rejected.
+// applyOrSplit applies items in one transaction. If the server refuses a statement, applyOrSplit repeats the
+// transaction, and sends each statement alone. If a row is the cause, or the batch is too large, it splits the batch.
+// It rejects a row that the server refuses even alone.
 func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
 	unordered := t.unordered()
 	err := t.applyPatiently(ctx, batch, items, mode)
@@ -246,7 +247,7 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 		}
 	}
 	if !rejected {
-		return t.cannotTakeBack(at, err) // the server refused no row, but the subtraction of an old amount
+		return t.cannotTakeBack(at, err) // no row is the cause: the server refused to subtract an old amount
 	}
 	return t.applyOrSplit(ctx, batch, items, mode)
 }
@@ -424,7 +425,8 @@ func (it *item) decide(batch *judge.Batch, before cellState, states *batchStates
 }
 
 // changes reports whether the transaction must write an op's contribution to the table. While the view shows another
-// source's row, that is so only if a view that merges cells still shows this source's.
+// source's row (yields), there is only one thing to write: a view that merges cells (shared) may still show this
+// source's contribution, which must go.
 func (c *converted) changes(op *replicator.Op) bool {
 	if c.yields && !(c.keeper.shared && c.old.known().Shown) {
 		return false

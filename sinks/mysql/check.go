@@ -142,8 +142,8 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 				return f
 			}
 			if _, left, why, err := s.madeAnew(ctx, v, sh); err == nil && len(left) > 0 {
-				f.Detail += fmt.Sprintf("; columns of an earlier definition stay as they are, "+
-					"because a rebuild fills it in place (%s): %s",
+				f.Detail += fmt.Sprintf("; a rebuild fills this table in place (%s), "+
+					"so it keeps these columns of an earlier definition: %s",
 					why, strings.Join(left, ", "))
 			}
 		}

@@ -46,7 +46,8 @@ func (c *column) exact() bool {
 	return !c.collates() && c.typ != "enum" && c.typ != "set" || strings.HasSuffix(c.collation, "_bin")
 }
 
-// keepsSpaces reports whether trailing spaces make values different in a column, or can't occur in it.
+// keepsSpaces reports whether a column distinguishes values that differ only in trailing spaces. It also returns true for
+// types that never hold trailing spaces, such as CHAR.
 func (c *column) keepsSpaces() bool {
 	return c.typ != "varchar" && !strings.HasSuffix(c.typ, "text") || keepsSpaces(c.collation)
 }
@@ -54,7 +55,7 @@ func (c *column) keepsSpaces() bool {
 // tellsApart reports whether a column distinguishes all values that the source's column distinguishes.
 func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 	if c.collation == "" {
-		return true // not a text: a value that can't be stored unchanged is rejected
+		return true // not a text: the column stores each value unchanged, or rejects it
 	}
 	switch kind := from.kind(); {
 	case kind == "binary" && from.Type == "binary(16)" && c.typ == "char" && (c.chars == 36 || c.chars == 32):

@@ -187,8 +187,8 @@ func (it *item) isDead(i int, known judge.Known, states *batchStates) (why error
 	return why, why != nil || len(c.rows) > 0 && known.Refused(*it.op)
 }
 
-// expect returns, for each key, the rows that the view should have if each op of a batch (an item) shows what its cell
-// is now. It also returns the items whose value the view can't hold, as dead letters.
+// expect returns the rows that the view should have for each key, assuming that each item's op says what its cell is
+// now. It also returns the items whose value the view can't hold, as dead letters.
 func (t *Target) expect(
 	k *keeper, items []*item, states *batchStates,
 ) (out []expectation, dead []deadItem, err error) {
@@ -318,9 +318,9 @@ func (c *column) asBound(text string) any {
 	return bound
 }
 
-// differ compares the rows that a key should have (want) with the rows that it has (got). If the table only lacks rows,
-// kind is "", and lacking has them. The caller checks whether the collation treats each of them as equal to a row of
-// got.
+// differ compares `want`, the rows that a key should have, with `got`, the rows that it has. If the only difference is
+// that rows are missing, kind is "", and `lacking` has these rows. The caller must then look for them in the table,
+// because its collation may treat them as equal to other rows.
 func (k *keeper) differ(want, got []row, versioned bool) (kind replicator.DifferenceKind, lacking []row) {
 	if kind := judge.Difference(len(want) > 0, len(got) > 0, true); kind != "" || len(want) == 0 {
 		return kind, nil

@@ -25,8 +25,8 @@ const maxCrowds = 1000
 type crowds struct {
 	mu sync.Mutex
 
-	// known has, by entity, the indexes of the views whose rows of the entity were compared with the contributions of all
-	// cells, since the target was opened.
+	// known has an element for each of these entities: the indexes of views. Since the target was opened, the entity's
+	// rows in these views were compared with the contributions of all its cells.
 	known map[string]map[int]bool
 }
 
@@ -61,7 +61,7 @@ func (c *crowds) compared(entity string, view int) bool {
 	return c.known[entity][view]
 }
 
-// note records, after a commit, that some views' rows of some keys were compared with the contributions of all cells.
+// note records, after a commit, in which views an entity's rows were compared with the contributions of all its cells.
 func (c *crowds) note(all []crowdView) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,8 +86,8 @@ type crowdReading struct {
 	named  []*item         // the items for which only the cell's own state is read
 }
 
-// newCrowdReading returns what notices the crowds (keys with very many cells) of a batch. It returns nil if no view
-// treats crowds differently from other keys.
+// newCrowdReading returns the crowdReading of a batch; nil if no view treats crowds (keys with very many cells)
+// differently from other keys.
 func (t *Target) newCrowdReading(items []*item) *crowdReading {
 	if !t.valued {
 		return nil
@@ -419,9 +419,9 @@ func (t *Target) eachClaim(w *writer, c *crowd, s *batchStates, f func(rows []ro
 	})
 }
 
-// unclaimed returns the key's rows in the table that no cell contributes, and sets claim.held in all for each value
-// that has a correct row. If no cell contributes anything, a row of a variant of the key belongs to another entity, and
-// stays.
+// unclaimed returns the key's rows in the table that no cell contributes. In `all`, it sets claim.held for each value
+// that has a correct row. The table may also have rows of a key that its collation treats as equal. If no cell
+// contributes anything, these rows belong to another entity, and unclaimed leaves them out.
 func (w *writer) unclaimed(c *crowd, all claims) (wrong []row, err error) {
 	k := c.k
 	columns := append(slices.Clone(k.fields), k.keys...)

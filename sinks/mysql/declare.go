@@ -243,7 +243,7 @@ var notType = regexp.MustCompile(`(?i) ?/\*.*?\*/| zerofill`)
 // bare returns the column's type without comments and ZEROFILL.
 func (c *SourceColumn) bare() string { return strings.TrimSpace(notType.ReplaceAllString(c.Type, "")) }
 
-// foreign maps types that only MariaDB has to types that hold their text form.
+// foreign has, for each type that MySQL lacks and MariaDB knows, a type that holds the values as texts.
 var foreign = map[string]string{"uuid": "CHAR(36)", "inet4": "VARCHAR(15)", "inet6": "VARCHAR(39)"}
 
 // typeFor returns a type that holds every value of a source's column, with a collation that distinguishes at least as

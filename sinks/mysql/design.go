@@ -33,7 +33,7 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (s
 		}
 	}
 	if len(problems) > 0 {
-		return "", replicator.Fatal(fmt.Errorf("a table %s can't hold it: %s. Leave these columns out, "+
+		return "", replicator.Fatal(fmt.Errorf("table %s can't be created for the view: %s. Leave these columns out, "+
 			"or give them another type with `types`",
 			settingsOf(v).Table, strings.Join(problems, "; ")))
 	}

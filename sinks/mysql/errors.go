@@ -71,7 +71,7 @@ func classify(err error, doing string) error {
 			doing, err)
 	}
 	if errors.Is(err, driver.ErrBadConn) { // RejectReadOnly turns a refusal to write into this error
-		// The message leaves err out, because err says that the connection was lost.
+		// The message leaves err out: its text says that the connection is bad, which is wrong here.
 		return fmt.Errorf("%s: %s", doing, takesNoWrites)
 	}
 	var e *mysql.MySQLError

@@ -16,7 +16,7 @@ import (
 
 type batchStates struct {
 	own    heldStates
-	others heldStates         // states of other sources' cells, by this source's id of the entity
+	others heldStates         // states at other sources, by the id that the entity has at the target's source
 	owners map[string][]owner // by view name: the other sources that feed the view
 
 	horizons map[uint32]int64 // by view id: the log position below which deleted cells may have been forgotten
@@ -32,9 +32,9 @@ func (t *Target) entities(all []string, own string, key replicator.Key) []string
 	return all
 }
 
-// place finds the map for a state that was read, and the state's key in it: s.own, or s.others if the state is not of
-// the source own. entity is the id in the table of states. For another source's state, it also sets h.source and
-// h.entity.
+// place returns the map in which to keep a state that was read (s.own or s.others), and the map's key for the state.
+// `own` is the target's source. `entity` is the entity's id in the table of states. If the state is another source's,
+// place also sets h.source and h.entity.
 func (s *batchStates) place(own string, h *heldState, entity string) (to heldStates, id string) {
 	r := wire.NewReader(entity)
 	source := r.Text()
@@ -143,8 +143,8 @@ func (s *batchStates) leads(k *keeper, it *item) bool {
 	return slices.ContainsFunc(known, judge.Fellow.Leads)
 }
 
-// promotion is a change to another source's state of a cell. Until now the view showed this source's row of the cell,
-// and only the other source's state kept the other source's rows. Now the view shows those.
+// promotion is a change to another source's state of a cell. Until now the view showed this source's row, and the other
+// source's row waited in its state. Now the view shows the other source's row.
 type promotion struct {
 	held  *heldState
 	views cellState // the other source's new state of the cell, in each view
@@ -180,8 +180,8 @@ func (it *item) claim(batch *judge.Batch, n int, s *batchStates, v *viewState) e
 	return nil
 }
 
-// promote makes a view show the rows of another source's cell (f), which only that cell's state kept so far. barren:
-// the table can't hold these rows, so the view shows nothing for the cell.
+// promote makes a view show another source's rows of the cell, which waited in that source's state (f). barren: the
+// table can't hold these rows, so the view shows nothing for the cell.
 func (it *item) promote(c *converted, f fellow, barren bool) (err error) {
 	i := slices.IndexFunc(it.promoted, func(p promotion) bool { return p.held == f.held })
 	if i < 0 {
