@@ -15,8 +15,8 @@ import (
 //
 // A server that fails over may lose only what was applied after the last mark. Then no mark falls, but the next one
 // would cover the lost changes. So Marks also remembers the server's name, which a failover changes (for some servers
-// also a restart). If it changed while such changes existed, Mark fails with ErrOtherServer, and the next session applies
-// the changes again.
+// also a restart). If it changed while such changes existed, Mark fails with ErrOtherServer, and the next session
+// applies the changes again.
 type Marks struct {
 	views   []*replicator.View
 	applied atomic.Bool // a batch was applied since the last mark

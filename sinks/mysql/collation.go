@@ -46,8 +46,8 @@ func (c *column) exact() bool {
 	return !c.collates() && c.typ != "enum" && c.typ != "set" || strings.HasSuffix(c.collation, "_bin")
 }
 
-// keepsSpaces reports whether a column distinguishes values that differ only in trailing spaces. It also returns true for
-// types that never hold trailing spaces, such as CHAR.
+// keepsSpaces reports whether a column distinguishes values that differ only in trailing spaces. It also returns true
+// for types that never hold trailing spaces, such as CHAR.
 func (c *column) keepsSpaces() bool {
 	return c.typ != "varchar" && !strings.HasSuffix(c.typ, "text") || keepsSpaces(c.collation)
 }

@@ -33,17 +33,16 @@ func (indexKind) check(k *keeper, sh *shape) []string {
 		case x.exactly(names):
 			k.single = true
 			if several {
-				problems = append(problems, fmt.Sprintf("its unique key %s allows only one row a key, "+
-					"but the view may have several: "+
-					"make it a plain key", x.name))
+				problems = append(problems, fmt.Sprintf("its unique key %s allows only one row for each key, "+
+					"but the view may have several: %s", x.name, x.withoutUnique(k.table)))
 			}
 		case !x.whole(names):
 			problems = append(problems, fmt.Sprintf("its unique key %s doesn't hold the whole key (%s), "+
-				"so two entities could not share a value: drop it",
-				x.name, strings.Join(names, ", ")))
+				"so two entities could not share a value: ALTER TABLE %s %s",
+				x.name, strings.Join(names, ", "), k.table, x.dropClause()))
 		case several && slices.ContainsFunc(x.parts, func(p part) bool { return p.prefix }):
 			problems = append(problems, fmt.Sprintf("its unique key %s holds only the beginning of a column, "+
-				"so it would refuse two values with the same beginning: make it a plain key", x.name))
+				"so it would refuse two values with the same beginning: %s", x.name, x.withoutUnique(k.table)))
 		}
 	}
 	if !indexed {

@@ -183,8 +183,8 @@ func unmanaged(k *keeper, sh *shape) []string {
 // hasColumn reports whether a source table has a column role, which tells apart several cells of one key.
 func (s *Sink) hasColumn(table string) bool { return s.tables[table].Column != "" }
 
-// keyOrder finds, for each of the target's key columns, its index in a cell's key. It must be the same in every table
-// that feeds the view. Otherwise the keys of the tables' cells would not match.
+// keyOrder finds, for each of the target's key columns, its index in a cell's key. This index must be the same for
+// every table that feeds the view, or else the keys of the tables' cells would not match.
 func (s *Sink) keyOrder(v *replicator.View) (order []int, err error) {
 	for n, f := range v.From {
 		t := s.tables[f.Table]
@@ -199,9 +199,8 @@ func (s *Sink) keyOrder(v *replicator.View) (order []int, err error) {
 				strings.Join(t.Key, ", "))
 		}
 		if n > 0 && !slices.Equal(here, order) {
-			return nil, fmt.Errorf("its key columns take different parts of the keys of tables %s and %s",
-				v.From[0].Table,
-				f.Table)
+			return nil, fmt.Errorf("the `key` of table %s names the view's key columns in another order than that of "+
+				"table %s: use the same order in both", f.Table, v.From[0].Table)
 		}
 		order = here
 	}

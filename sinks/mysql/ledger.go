@@ -56,8 +56,8 @@ func (t *Target) cannotTakeBack(at *viewError, err error) error {
 // that targets that were opened earlier fail.
 //
 // If several sources fill one table, only the first registration empties it. If the definition of the view or of a
-// source's tables changes, the counter starts over for all sources, because its table doesn't show which amounts are
-// that source's.
+// source's tables changes, the counter starts over for all sources, because its table doesn't show which amounts came
+// from which source.
 func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (raised bool, err error) {
 	err = s.transaction(ctx, func(tx *sql.Tx) error {
 		raised = false

@@ -101,8 +101,8 @@ func (t *Target) listEntries(ctx context.Context, k *keeper, wanted row, limit i
 	}
 }
 
-// listAmounts finds the cells that contribute to a group. If the table's collation treats a group of the table as equal
-// to this one, it also finds the cells that contribute to that group.
+// listAmounts finds the cells that contribute to `group`, or to a group in the table that the table's collation treats
+// as equal to `group`.
 func (t *Target) listAmounts(
 	ctx context.Context, tx *sql.Tx, k *keeper, group row, limit int, found *replicator.Listing,
 ) error {

@@ -25,7 +25,7 @@ func appendLiteral(b []byte, v any) []byte {
 	case []byte:
 		return appendBinary(b, v)
 	}
-	panic(fmt.Sprintf("a value is bound as %T", v))
+	panic(fmt.Sprintf("no SQL literal for a value of type %T", v))
 }
 
 func appendBinary[T string | []byte](b []byte, v T) []byte {

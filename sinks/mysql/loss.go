@@ -17,8 +17,8 @@ import (
 
 // To notice an emptied table (TRUNCATE, DELETE), each check notes some rows, the witnesses, and the log position of
 // each one's last change. At the next check, the table counts as emptied if at least emptiedEvidence unchanged
-// witnesses are gone, none is left, and no other row is as old. If a person deletes only some rows, other old rows
-// remain.
+// witnesses are gone, none is left, and no other row is from before the last check. If a person deletes only some rows,
+// other old rows remain.
 const (
 	emptiedEvidence = 100
 	witnessed       = 1000   // the most keys, or a counter's sums, that a check notes; the next check looks for them
@@ -99,7 +99,8 @@ func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost 
 	return lost, err
 }
 
-// shown returns the keys of cells that the view shows. It reads only the source's first states.
+// shown returns the keys of cells that the view shows. It reads only the first emptiedSample states of the source's
+// cells.
 func (t *Target) shown(ctx context.Context, k *keeper) (keys []replicator.Key, err error) {
 	cells, _, err := t.cells(ctx, "", emptiedSample, func(state cellState) bool { return state.find(k.id).known().Shown })
 	seen := map[replicator.Key]bool{}
@@ -149,8 +150,8 @@ func (k *keeper) converted(of []replicator.Key) (keys [][]any) {
 	return keys
 }
 
-// lostRows reports whether the table was emptied since the last check: of the rows that the check noted and that have
-// not changed, none is left, and no other row is as old.
+// lostRows reports whether the table was emptied since the last check. It was if no change has touched enough of the
+// rows that the check noted, none of these is left, and the table has no other row from before the check.
 func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	some, err := k.someKeys(ctx, tx, 1, 1)
 	if err != nil {
@@ -186,8 +187,8 @@ func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	return true, err
 }
 
-// lastChanges returns the log position at which each key last changed, by its states. It omits keys that the view
-// doesn't show, and a key with more states than one query reads.
+// lastChanges reads the keys' states, and returns for each key the log position of its last change. It omits keys that
+// the view doesn't show, and a key with more states than one query reads.
 func (t *Target) lastChanges(
 	ctx context.Context, tx *sql.Tx, k *keeper, keys []replicator.Key,
 ) (map[replicator.Key]int64, error) {
@@ -261,7 +262,7 @@ func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys
 }
 
 // lostSums reports whether a counter lost at least half of every sum, though the cells' states still have the missing
-// amounts. Sums whose cells are gone, too, have shrunk by changes of the rows.
+// amounts. If the states lack these amounts, too, changes at the source made the sum smaller.
 func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	last := len(k.fields) - 1
 	stored := sums{}

@@ -21,8 +21,8 @@ const originPrefix = "replicator: "
 // to 1,024 characters.
 const mostShown = 200
 
-// originOf returns the COMMENT of a column: the values that it holds, and a hash that also depends on its configured
-// type. It returns "" if the program does not create the view's table.
+// originOf returns the COMMENT of a column: the path or expression that its values come from, and a hash of the
+// column's purpose, which includes its configured type. It returns "" if the program does not create the view's table.
 func originOf(v *replicator.View, u use) string {
 	settings := settingsOf(v)
 	if !settings.Create {

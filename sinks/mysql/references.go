@@ -15,6 +15,7 @@ const (
 	errChildren = 1451
 )
 
+// unordered returns how many tables are written without foreign key checks.
 func (t *Target) unordered() (n int) {
 	for _, k := range t.kept {
 		if k.unordered.Load() {
@@ -25,8 +26,8 @@ func (t *Target) unordered() (n int) {
 }
 
 // unorder turns off the checks of foreign keys between views' tables, if err says that a foreign key refused a row.
-// again: this call or a concurrent one has turned checks off since the transaction began. before is what unordered
-// returned then.
+// `before` is what unordered returned before the transaction. again: this call or a concurrent one has turned checks
+// off since, so the transaction should be repeated.
 func (t *Target) unorder(ctx context.Context, err error, before int) (again bool, failed error) {
 	if !is(err, errNoParent, errChildren) || !t.server.hasUnchecked() {
 		return false, nil

@@ -102,11 +102,11 @@ func (f *refit) rekey(columns []*declared) {
 		loses := slices.ContainsFunc(x.parts, func(p part) bool { return slices.Contains(f.dropped, p.column) })
 		switch {
 		case x.name == "PRIMARY" && (loses || !f.identifies(x, columns)):
-			f.parts = append(f.parts, "DROP PRIMARY KEY")
+			f.parts = append(f.parts, x.dropClause())
 			f.loosen(x, columns)
 			continue
 		case loses:
-			f.parts = append(f.parts, "DROP INDEX "+sqlname.Quote(x.name))
+			f.parts = append(f.parts, x.dropClause())
 			continue
 		case x.name == "PRIMARY":
 			primary = x
@@ -138,8 +138,8 @@ func (f *refit) oneRowFor() role {
 }
 
 // identifies reports whether the primary key `x` can stay, because two rows of the view always differ in at least one
-// of its columns. For a row view or counter, `x` may have columns besides those that identify a row only if another
-// unique key has exactly the columns that identify a row.
+// of its columns. For a row view or a counter, `x` must have exactly the columns that identify a row. It may have
+// further columns if another unique key has exactly those that identify a row.
 func (f *refit) identifies(x *index, columns []*declared) bool {
 	if autoOnly(x, f.sh, f.view) {
 		return true

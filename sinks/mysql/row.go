@@ -35,8 +35,8 @@ func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 		case !x.whole(names):
 			// INSERT … ON DUPLICATE KEY UPDATE would change another row that has the same value.
 			problems = append(problems, fmt.Sprintf("its unique key %s is not made of the %s (%s), so "+
-				"two rows with the same value would overwrite each other: make it a plain key",
-				x.name, what, strings.Join(names, ", ")))
+				"two rows with the same value would overwrite each other: %s",
+				x.name, what, strings.Join(names, ", "), x.withoutUnique(k.table)))
 		}
 	}
 	if !found {

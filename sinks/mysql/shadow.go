@@ -299,8 +299,8 @@ func (s *Sink) dropReplaced(ctx context.Context, live string) error {
 	return classify(err, "dropping the replaced table")
 }
 
-// dropLeft drops the tables that earlier processes replaced by a swap and did not drop. It runs once per process: after
-// a swap, Discard drops the replaced tables, and Open must not wait for that.
+// dropLeft drops the tables that earlier processes replaced by a swap and did not drop. Only a process's first Open
+// does this. The tables that its own swaps replace are left to Discard, so that no Open waits for their DROP.
 func (s *Sink) dropLeft(ctx context.Context) error {
 	if s.droppedLeft.Load() {
 		return nil

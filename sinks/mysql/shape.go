@@ -76,6 +76,27 @@ func (x *index) exactly(names []string) bool {
 	return x.unique && len(x.parts) == len(names) && x.whole(names)
 }
 
+// dropClause returns the clause of an ALTER TABLE that drops the index.
+func (x *index) dropClause() string {
+	if x.name == "PRIMARY" {
+		return "DROP PRIMARY KEY"
+	}
+	return "DROP INDEX " + sqlname.Quote(x.name)
+}
+
+// withoutUnique returns, for messages, the ALTER TABLE that replaces a unique key by a key that is not unique. If the
+// key has an expression or only the beginning of a column, "…" stands for the new key's columns.
+func (x *index) withoutUnique(table string) string {
+	var names []string
+	for _, p := range x.parts {
+		if p.column == "" || p.prefix {
+			return "ALTER TABLE " + table + " " + x.dropClause() + ", ADD KEY (…)"
+		}
+		names = append(names, p.column)
+	}
+	return "ALTER TABLE " + table + " " + x.dropClause() + ", ADD KEY (" + strings.Join(quotedNames(names), ", ") + ")"
+}
+
 // readShape reads the definition of a table; nil if the table doesn't exist or the user may not see it. It first
 // selects from the table, to wait for an ALTER or a swap in progress: meanwhile MariaDB's information_schema may omit
 // the table (warning 1684).
@@ -219,8 +240,8 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*ke
 		}
 	}
 	if len(problems) > 0 {
-		return nil, replicator.Fatal(fmt.Errorf("table %s can't hold it: %s%s%s", sh.name(), strings.Join(problems, "; "),
-			s.unaltered(ctx, v), s.missing(ctx, v, sh, from)))
+		return nil, replicator.Fatal(fmt.Errorf("table %s can't hold the view: %s%s%s", sh.name(),
+			strings.Join(problems, "; "), s.unaltered(ctx, v), s.missing(ctx, v, sh, from)))
 	}
 	return k, s.probe(ctx, k)
 }

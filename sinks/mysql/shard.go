@@ -23,8 +23,8 @@ var shardable = []string{"tinyint", "smallint", "mediumint", "int", "bigint", "c
 	"mediumtext", "longtext", "enum",
 	"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "uuid"}
 
-// shardOf returns the number of the shard that a value belongs to, 0 ≤ shard < n. The value is as column.convert
-// returns it, and not nil, because the value's form in the table decides the shard.
+// shardOf returns the number of the shard that a value belongs to, 0 ≤ shard < n. The value must not be nil, and must
+// have been converted by column.convert, because the form that the table holds decides the shard.
 //
 //	integers                 value mod n, never negative: -1 belongs to the last shard
 //	16 bytes, and a UUID     the bytes as a big-endian unsigned integer, mod n
@@ -49,7 +49,7 @@ func (c *column) shardOf(bound any, n int) int {
 		}
 		return int(crc32.ChecksumIEEE(v) % uint32(n))
 	}
-	panic(fmt.Sprintf("no shard for a %T, which plan should have refused", bound))
+	panic(fmt.Sprintf("column %s selects the shard, but has a value of type %T", c.name, bound))
 }
 
 func (k *keeper) findShardColumn() (problems []string) {

@@ -41,8 +41,9 @@ func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 	return batch.Applied(), nil
 }
 
-// rounds splits a batch by shard and by round. The first round puts entries, the second only removes them. Parts that
-// fit both rounds go with the cell's other parts for the shard, so that one transaction changes them together.
+// rounds splits a batch by shard and by round. The first round puts entries, the second only removes them. A share
+// whose turn is `either` goes into the round of the op's other shares for the shard, so that one transaction applies
+// them together.
 func (t *shardedTarget) rounds(ops []replicator.Op) (put, take []judge.Part) {
 	put, take = t.parts(), t.parts()
 	for i, op := range ops {

@@ -74,8 +74,8 @@ func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string
 		switch {
 		case !s.spread[view] && (len(without) == 0 || without[0] != s.names[0]), len(without) == 0:
 		case !s.spread[view] && len(with) > 0:
-			lacking[view] = fmt.Sprintf("shard %s, which is now the first (the view is in shard %s: were the shards "+
-				"reordered?)", s.names[0], with[0])
+			lacking[view] = fmt.Sprintf("shard %s, which is now the first (the view is in shard %s: if the shards "+
+				"were reordered, restore their order in [sinks.%s.shards])", s.names[0], with[0], s.name)
 		case !s.spread[view]:
 			lacking[view] = "shard " + s.names[0]
 		case len(with) > 0 && len(without) == 1:

@@ -68,7 +68,8 @@ func TestTheShardsThatLackAViewAreNamed(t *testing.T) {
 			"several": {emptied: []int{0, 2}, spread: "shards s0, s2", first: "shard s0"},
 			"all":     {emptied: []int{0, 1, 2}, first: "shard s0"},
 			"reordered": {order: []int{1, 0, 2},
-				first: "shard s1, which is now the first (the view is in shard s0: were the shards reordered?)"},
+				first: "shard s1, which is now the first (the view is in shard s0: if the shards were reordered, " +
+					"restore their order in [sinks.main.shards])"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				m := makeShards(t, s, 3, "CREATE TABLE spread"+ddl, "CREATE TABLE home"+ddl)

@@ -230,7 +230,8 @@ func page[T any](
 		return nil, "", err
 	}
 	if at.Shard < 0 || at.Shard >= len(t.shards) {
-		return nil, "", fmt.Errorf("a page of sink %s begins at an unknown shard", t.sink.name)
+		return nil, "", fmt.Errorf("sink %s has no shard number %d, which the cursor of a listing names",
+			t.sink.name, at.Shard)
 	}
 	some, next, err := read(at.Shard, at.After)
 	if err != nil {

@@ -30,7 +30,7 @@ type viewState struct {
 	digest uint64 // the contribution's digest, or one of the reserved digests
 
 	// kept is the contribution's encoded rows, or "". It is set if the view merges cells or is a counter, or if the
-	// view shows another source's row until that is gone (waitingDigest).
+	// contribution waits for another source's row to be deleted (waitingDigest).
 	kept string
 }
 
@@ -38,7 +38,7 @@ type viewState struct {
 const (
 	noDigest      = 0 // there is no contribution
 	deadDigest    = 1 // the contribution could not be computed or written
-	waitingDigest = 2 // the state keeps the contribution until another source's row, which the view shows, is gone
+	waitingDigest = 2 // the view shows another source's row; the contribution waits in `kept` until that row is deleted
 )
 
 // known converts the state for package judge. v may be nil.
@@ -105,8 +105,8 @@ func (c cellState) seen(i int) bool {
 	return false
 }
 
-var errState = errors.New("the stored state is damaged. Delete its row, and then run `replicator rebuild " +
-	remedy.Views + "`")
+var errState = errors.New("the stored state is damaged. Delete the cell's row from table " + stateTable +
+	", and then run `replicator rebuild " + remedy.Views + "`")
 
 // parseState parses the stored form of a state. The kept contributions are substrings of stored.
 func parseState(stored string) (cellState, error) {

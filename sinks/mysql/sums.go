@@ -222,7 +222,8 @@ func (c *comparison) count(group, contribution row) {
 // groupsAsked is how many groups one statement looks up, each by its own SELECT.
 const groupsAsked = 100
 
-// matchByCollation adds each contribution to the group in the table that the collation treats as equal to its own.
+// matchByCollation adds each contribution to its group. If the table has another group that its collation treats as
+// equal, it adds the contribution to that group.
 func (c *comparison) matchByCollation(ctx context.Context, contributions []row) error {
 	var selects []string
 	var groups []row

@@ -13,9 +13,9 @@ import (
 	"replicator/internal/uuid"
 )
 
-// Unclaimed implements replicator.Tidier. For each key in the view's table to which no cell contributes, by the states,
-// it returns one cell per feed. The caller re-reads them, which removes orphaned entries. In a counter, it corrects
-// wrong sums instead.
+// Unclaimed implements replicator.Tidier. It finds the keys in the view's table to which no cell contributes, as the
+// states show, and returns one cell per key and feed. The caller re-reads these cells, which removes orphaned entries.
+// In a counter, Unclaimed corrects wrong sums instead.
 func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	if k.ledger {
@@ -77,7 +77,7 @@ func claimed(ctx context.Context, q querier, owners []owner, keys []replicator.K
 type owner struct {
 	source string
 	id     uint32
-	salt   salt // precedes the view's contributions in that source's digests; ownersOf leaves it nil
+	salt   salt // hashed before a contribution, to make its digest in that source's states; ownersOf leaves it nil
 }
 
 // ownersOf returns all sources that feed a view, this one included.

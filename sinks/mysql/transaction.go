@@ -164,7 +164,8 @@ func (w *writer) locked(rows *sql.Rows, n int) error {
 		return errSwapped
 	}
 	if len(epochs) != n {
-		return fmt.Errorf("table %s has lost rows. The next start adds them", locksTable)
+		return fmt.Errorf("table %s has lost rows. The running program opens the views again automatically, "+
+			"which adds them", locksTable)
 	}
 	return nil
 }
@@ -256,7 +257,8 @@ func scanStates(rows *sql.Rows, f func(entity, cell []byte, state cellState, sto
 		stored := string(raw)
 		state, err := parseState(stored)
 		if err != nil {
-			return replicator.Fatal(fmt.Errorf("table %s: %s: %w", stateTable, described(entity, cell), err))
+			return replicator.Fatal(fmt.Errorf("table %s: %s (entity = x'%x' AND cell = x'%x'): %w", stateTable,
+				described(entity, cell), entity, cell, err))
 		}
 		if err := f(entity, cell, state, stored); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ func (t *Target) pageKeys(
 		}
 		last, err := parseRows(string(stored))
 		if err != nil || len(last) != 1 || len(last[0]) != len(k.keys) {
-			return nil, "", errState
+			return nil, "", fmt.Errorf("%q is not a cursor of this listing", after)
 		}
 		if where = " WHERE (" + beyond(k.keys, last[0]) + ")"; condition != "" {
 			where += " AND " + condition

@@ -18,8 +18,9 @@ import (
 )
 
 // If a source's column gets wider (VARCHAR(10) becomes VARCHAR(100)), the first longer value does not fit the view's
-// column. If the program made that column (create = true), it widens it and applies the value, unless the server would
-// have to copy a large table. Otherwise the value is a dead letter, whose reason names the ALTER TABLE.
+// column. If the program made the view's column (create = true), the program widens the column and applies the value,
+// unless the server would have to copy a large table. Otherwise the value is a dead letter, whose reason names the
+// ALTER TABLE.
 
 // smallTable is how many rows a table may have for its columns to be widened even if the server must copy the table.
 const smallTable = 10_000
@@ -32,10 +33,10 @@ type misfitError struct {
 
 func (e misfitError) Error() string { return e.why + " does not fit " + e.column.declared }
 
-// widening caches, for a moment, how columns that a value did not fit can be widened.
+// widening caches, for askAgain, how a column can be widened that was too narrow for a value.
 type widening struct {
 	mu    sync.Mutex
-	found map[string]widened // by view and column: how the column can be widened
+	found map[string]widened // by view and column
 }
 
 type widened struct {
@@ -121,8 +122,8 @@ func (s *Sink) widen(ctx context.Context, v *replicator.View, table, definition 
 	return "", nil
 }
 
-// measured reports whether the types of a field's source columns determine the length of the view's column. For ENUMs,
-// SETs and types that only MariaDB has they don't: the program makes them texts with room to spare.
+// measured reports whether the types of a field's source columns determine the length of the view's column. ENUMs, SETs
+// and MariaDB's own types don't, because the program makes them texts with room to spare.
 func (d *declarer) measured(ctx context.Context, f replicator.Field) (bool, error) {
 	for _, o := range config.OriginsOf(d.view, f.Path) {
 		origin, err := d.from.column(ctx, d.sink.tables[o.Table], o.Path)
