@@ -150,8 +150,8 @@ func (k *keeper) converted(of []replicator.Key) (keys [][]any) {
 	return keys
 }
 
-// lostRows reports whether the table was emptied since the last check. It was if no change has touched enough of the
-// rows that the check noted, none of these is left, and the table has no other row from before the check.
+// lostRows reports whether the table was emptied since the last check. It looks at the noted rows that no change has
+// touched since: there must be enough of them, none may be left, and no other row may be from before the check.
 func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	some, err := k.someKeys(ctx, tx, 1, 1)
 	if err != nil {

@@ -33,7 +33,7 @@ type misfitError struct {
 
 func (e misfitError) Error() string { return e.why + " does not fit " + e.column.declared }
 
-// widening caches, for askAgain, how a column can be widened that was too narrow for a value.
+// widening caches how to widen columns that were too narrow for a value. An answer expires after askAgain.
 type widening struct {
 	mu    sync.Mutex
 	found map[string]widened // by view and column

@@ -34,8 +34,8 @@ const sendAt = 240 << 10
 
 func (w *writer) full() bool { return len(w.text) > min(sendAt, w.server.packet/2) }
 
-// run runs the statement in w.text: at once if w.apart is set, else together with later statements. view is the view
-// whose table the statement writes, or allViews.
+// run executes the statement in w.text: at once if w.apart is set, else together with later statements. view is the
+// view whose table the statement writes, or allViews.
 func (w *writer) run(view int) error {
 	if w.apart {
 		if _, err := w.conn.ExecContext(w.ctx, w.taken(&w.text)); err != nil {
