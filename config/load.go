@@ -219,7 +219,8 @@ func (l *loader) http(s *Section) {
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		s.Problem("listen", "%q is not a port", port)
 	}
-	empty := !s.Given("token") || s.Has("token") && !l.toAsk // with toAsk, `token` may name a variable that is not set
+	// A command that only asks the running process (toAsk) may lack the environment variable that `token` names.
+	empty := !s.Given("token") || s.Has("token") && !l.toAsk
 	if !loopback(host) && h.Token == "" && empty {
 		s.Problem("listen", "%s can be reached from other machines, so requests that change something need a "+
 			"token. Set token_file = \"…\", or listen on 127.0.0.1", h.Listen)

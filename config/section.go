@@ -317,7 +317,6 @@ func (s *Section) Table(key, example string) []Pair {
 // IsTable reports whether a key holds a table.
 func (s *Section) IsTable(key string) bool { return s.Has(key) && s.at.fields[key].kind == aTable }
 
-// Texts returns the Text of each Pair in a list.
 func Texts(list []Pair) []string {
 	var all []string
 	for _, p := range list {

@@ -20,7 +20,7 @@ type SinkType struct {
 	Read func(s *Section) any
 
 	// ReadView reads the keys that only views of this type of sink have. It sets Key, Member, Sum and Settings of
-	// s.View. It also sets Fields, unless the file has the key fields.
+	// s.View. It also sets Fields if this kind of view has no setting `fields`.
 	ReadView func(s *ViewSection) Target
 
 	// Open makes a sink, without connecting to its servers.
@@ -130,9 +130,9 @@ type Names interface {
 	// returns the keys of the rows that `name` may belong to, in the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 
-	// Makes reports whether the view's key template can make the Redis key `name`. Makes assumes that replicator wrote
-	// that key, so the last value in `name` may contain a ":". It returns false for a template that starts with a
-	// value.
+	// Makes reports whether the view's key template can make the Redis key `name`, which replicator wrote. Unlike
+	// Entities, Makes returns true if the last value in `name` contains a ":", because `name` is not the application's
+	// own key. It returns false for a template that starts with a value, because such a template fits any key.
 	Makes(v *replicator.View, name string) bool
 }
 

@@ -90,9 +90,9 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 }
 
 // decide plans the effects of the batch on an entity (entity.decide), and repeats that after errors that it can repair.
-// If the layout of the entity's record is unknown (the part that many records share), another process may have
-// registered it: decide reads the registry. It removes a record that can't be read, and asks `disown` about states that
-// a later definition of a view wrote.
+// If it doesn't know the record's layout (the part that many records share), it reads the registry, because another
+// process may have added the layout. It removes a record that can't be read, and asks `disown` about states that a
+// later definition of a view wrote.
 func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 	for looked := false; ; {
 		err := e.decide(b)
@@ -119,10 +119,10 @@ func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 	}
 }
 
-// disown makes a view ignore a generation (number of the view's definition) in a record that is later than this
-// process's, if the view's mark still has this process's. A process marks a generation before it writes with it, so no
-// process uses the later one. A batch in flight can leave it behind when the marks are lost, if the clock, which
-// numbers generations, was set back.
+// disown makes a view ignore a later generation (number of the view's definition) that a record has, if the view's mark
+// still has this process's generation. Then no process uses the later one, because each writes its generation to the
+// mark before it applies anything. Such a record can appear after the marks were lost and the clock, which numbers
+// generations, was set back: a batch that was in flight wrote it.
 func (t *Target) disown(ctx context.Context, newer newerError) (bool, error) {
 	known, err := t.sink.readMarks(ctx, t.source)
 	if err != nil || known[newer.k.view.Name] == nil {

@@ -46,8 +46,8 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 }
 
 // dropStaying drops each change that would remove what another view still shows at the same key. In a cluster, it
-// replaces such a change by one that leaves the key as it is, and removes only the contribution that the sink stores
-// beside the key for the view whose change it is.
+// replaces such a change by one that leaves the key as it is. That change only removes the post: the entity's
+// contribution through the change's own view, which the sink stores beside the key.
 func dropStaying(all []change, cluster bool) []change {
 	if !cluster {
 		return slices.DeleteFunc(all, func(ch change) bool { return ch.stays })
@@ -297,8 +297,8 @@ func (t viewKey) claimedBy(cells []cellClaims) bool {
 const few = 16
 
 // amountChanges makes the changes of sums for one move, which replaces a cell's contribution. They subtract the amounts
-// of the old contribution, and add those of the new one. An amount in both is left out, or has its sum written again if
-// the move says so (`rewrite`).
+// of the old contribution, and add those of the new one. An amount that both contributions have needs no change. With
+// m.rewrite, its sum is written to the view's key again, unchanged.
 func (c *changer) amountChanges(id viewID, m move) {
 	add := func(x claim, amount string) *change {
 		ch, _ := c.changeAt(viewKey{id, x.kind, x.key})

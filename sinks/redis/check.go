@@ -26,7 +26,7 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	if err := s.rdb.Ping(ctx).Err(); err != nil {
 		fix := "correct url, username, password or TLS settings of the sink, or start the server"
 		if passes(err) {
-			fix = "the sink's settings are right: fix the problem that the server reports, or wait until it has passed"
+			fix = "the sink's settings are right: correct what this error says on the server, or wait until it passes"
 		}
 		found.add(what("connection"), replicator.Fail, classify(err, "connecting").Error(), fix)
 		return found
@@ -34,7 +34,8 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	found.add(what("connection"), replicator.OK, "it answers", "")
 	nodes, err := s.nodes(ctx)
 	if err != nil {
-		found.add(what("cluster"), replicator.Fail, err.Error(), "look at CLUSTER INFO")
+		found.add(what("cluster"), replicator.Fail, err.Error(), mendCluster+"; or, if the user may not ask for "+
+			"the nodes, "+s.allow("+cluster"))
 		return found
 	}
 	for i, n := range nodes {
@@ -62,13 +63,21 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	return found
 }
 
+// mendCluster is the fix if a cluster lacks nodes or slots.
+const mendCluster = "`redis-cli --cluster check HOST:PORT` names the nodes and slots that are missing: start these " +
+	"nodes, or assign the slots to other nodes"
+
+// allow returns the command that gives the sink's user a permission. s.user lacks a name that only the URL has.
+func (s *Sink) allow(permission string) string {
+	return "ACL SETUSER " + cmp.Or(s.user, "USER (the sink's user)") + " " + permission
+}
+
 type adder func(part string, level replicator.Level, detail, fix string)
 
 func (s *Sink) checkNode(ctx context.Context, node redis.Cmdable, add adder) {
 	if text, err := node.Info(ctx).Result(); err != nil {
-		add("INFO", replicator.Warn, classify(err, "INFO").Error(),
-			"let the user run INFO: it shows version and settings, and reveals evictions and failovers that lost the last "+
-				"writes")
+		add("INFO", replicator.Warn, classify(err, "INFO").Error(), s.allow("+info")+
+			". INFO shows version and settings, and reveals evictions and failovers that lost the last writes")
 	} else {
 		checkInfo(parseInfo(text), s.cluster, add)
 	}
@@ -78,9 +87,9 @@ func (s *Sink) checkNode(ctx context.Context, node redis.Cmdable, add adder) {
 	text, err := node.ClusterInfo(ctx).Result()
 	switch info := parseInfo(text); {
 	case err != nil:
-		add("cluster", replicator.Warn, classify(err, "CLUSTER INFO").Error(), "let the user run CLUSTER INFO")
+		add("cluster", replicator.Warn, classify(err, "CLUSTER INFO").Error(), s.allow("+cluster"))
 	case info["cluster_state"] != "ok":
-		add("cluster", replicator.Fail, "cluster_state is "+info["cluster_state"], "look at CLUSTER INFO and CLUSTER SHARDS")
+		add("cluster", replicator.Fail, "cluster_state is "+info["cluster_state"], mendCluster)
 	default:
 		add("cluster", replicator.OK, info["cluster_slots_assigned"]+" slots assigned", "")
 	}
@@ -173,7 +182,7 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, index int, may
 	what := "view " + v.Name
 	k, err := newKeeper(v, index)
 	if err != nil {
-		found.add(what, replicator.Fail, err.Error(), "correct the view's kind, key or fields, as this error says")
+		found.add(what, replicator.Fail, err.Error(), "correct kind or key in [views."+v.Name+"]")
 		return
 	}
 	if d := may.view(ctx, k); d.level() != replicator.OK {
@@ -198,7 +207,7 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, index int, may
 		}
 	}
 	if err != nil {
-		found.add(what, replicator.Fail, err.Error(), "fix the problem that the server reports")
+		found.add(what, replicator.Fail, err.Error(), "correct what this error says, and run `replicator check` again")
 		return
 	}
 	found.add(what, replicator.OK, "keys "+v.Key, "")

@@ -188,9 +188,9 @@ func (c *claim) addingNothing() string {
 // row of the cell is deleted, the view shows nothing for the cell.
 const barren = "-"
 
-// waiting returns what a record stores for a cell whose row waits until another source's row of the cell is deleted.
-// That is a dead letter, and `claims` in encoded form: what the cell contributes afterwards. `why` is the error if the
-// view can't hold `claims`; nil: it can.
+// waiting returns what a record stores for a cell whose row waits until another source's row of the cell is deleted: a
+// claim that makes the cell a dead letter, and a claim that encodes `claims`. The cell contributes `claims` once the
+// other row is deleted. `why` is the error if the view can't hold `claims`; nil: it can.
 func waiting(claims []claim, why error) []claim {
 	waits := claim{kind: kindWaiting}
 	if why != nil {

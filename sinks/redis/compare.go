@@ -81,7 +81,7 @@ type spot struct {
 	want   *claim // what the key or member should show of the entity; nil: nothing
 	known  bool   // according to the entity's record, the key or member shows a contribution of the entity
 	cmd    redis.Cmder
-	posted *redis.BoolCmd // in a cluster: whether the hash at postKey has the entity's contribution to the key, too
+	posted *redis.BoolCmd // in a cluster: whether the hash at postKey has the entity's contribution; nil: not queried
 	held   bool           // the key or member really shows a contribution of the entity
 	gone   bool           // the key or member shows nothing, neither of this entity nor of another one
 	right  bool           // the key or member shows exactly want
@@ -385,7 +385,7 @@ func (c *comparison) differences() []replicator.Difference {
 	switch {
 	case want && c.unknown:
 		held = false
-	case right: // an empty hash that the view wants is right without a key: Redis has no empty hashes
+	case right: // a missing key is right if the hash should have no fields: Redis has no empty hashes
 		return c.dead
 	}
 	return []replicator.Difference{{

@@ -4,10 +4,10 @@
 //
 // # What is stored
 //
-//	hash      a hash per key, a field per field; fields of other programs stay
+//	hash      a hash per key, with the view's fields; fields of other programs stay
 //	json      a string per key, a JSON object with the fields in the view's order
-//	index     a set per value: the keys of the entities, or the view's members; with Unique a string: the key or member
-//	          of one of the entities that have the value
+//	index     a set per value, with the keys of the entities that have the value, or with the view's members; with
+//	          Unique, a string per value, which is one of the members that the set would have
 //	counter   a string, the sum in decimal digits
 //	ranking   a sorted set; a score is the double nearest to the exact sum; a member stays while a cell contributes to
 //	          it, even with a score of 0

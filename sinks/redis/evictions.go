@@ -8,14 +8,14 @@ import (
 
 var _ replicator.Evicter = (*Target)(nil)
 
-// evictions counts the keys that the servers evicted (evicted_keys in INFO), those of other programs included. Each
-// mark stores the count that was last reported to the pipeline, so a restart loses no evictions. If the user may not
-// run INFO, evictions go unnoticed.
+// evictions counts the keys that the servers evicted (evicted_keys in INFO), those of other programs included. Evicted
+// reports them to the pipeline. Each mark stores `reported`, so a restart loses no evictions. If the user may not run
+// INFO, evictions go unnoticed.
 type evictions struct {
 	mu         sync.Mutex
-	latest     int64
+	latest     int64 // the servers' count, as last read
 	reported   int64 // the value of latest when Evicted was last called
-	unreported int64
+	unreported int64 // the number that the next call of Evicted returns
 }
 
 func (e *evictions) begin(now int64) { e.latest, e.reported = now, now }

@@ -97,8 +97,8 @@ func (t *Target) RaiseHorizon(ctx context.Context, horizon int64) error {
 			return t.learn(ctx)
 		}
 	}
-	return fmt.Errorf("other replicators changed the key %s during each of %d attempts to raise the horizons", registryKey,
-		maxTries)
+	return fmt.Errorf("storing the log position below which states of deleted cells are removed: other replicators "+
+		"changed the key %s during each of %d attempts", registryKey, maxTries)
 }
 
 // forgettables decides which cells may be removed from records. In a cluster, none may.

@@ -35,8 +35,8 @@ func (t *Target) Relinquish(ctx context.Context) error {
 	return t.removeUnrecorded(ctx)
 }
 
-// vacate removes what former sources contributed to the target's views. A former source no longer feeds the sink, and
-// its mark of the view says that the view was forgotten. What the present sources contribute stays.
+// vacate removes what former sources contributed to the target's views. A former source is one that no longer feeds the
+// sink. vacate skips views that the source's marks don't show as forgotten. What the present sources contribute stays.
 func (t *Target) vacate(ctx context.Context) error {
 	if !t.sink.feeds(t.source) {
 		return nil
@@ -94,8 +94,8 @@ func (t *Target) makeRoom(ctx context.Context) error {
 	})
 }
 
-// isOfAnother reports whether c, an item that a cell contributes to k's view, is at a key that another view of another
-// kind can make by its present key template.
+// isOfAnother reports whether the Redis key of c, an item that a cell contributes to k's view, now belongs to another
+// view: that view has another kind than c, and its present key template can make the key.
 func (t *Target) isOfAnother(k *keeper, c claim) bool {
 	return t.sink.names != nil && slices.ContainsFunc(t.keepers, func(o *keeper) bool {
 		return o != k && o.kind != c.kind && t.sink.names.Makes(o.view, c.key)
@@ -130,9 +130,9 @@ func (t *Target) reclaiming(source string) *Target {
 	return &Target{sink: t.sink, source: source, marks: t.marks, memory: newMemory(), reclaims: true}
 }
 
-// applyEach calls `of` with each cell that has a record, and applies the values that `of` returns. They must be empty,
-// so they remove contributions. They always count, because the stored states have another generation (number of a
-// view's definition) than the target's views.
+// applyEach calls `of` with each cell that has a record, and applies the values that `of` returns. These values must be
+// empty: they remove the cell's contributions. Stored states of another generation (number of a view's definition) than
+// the target's can't make them stale.
 func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicator.Value, error)) error {
 	var ops []replicator.Op
 	apply := func() error {
@@ -143,7 +143,7 @@ func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicat
 	err := t.eachRecord(ctx, func(key string, r *record) (err error) {
 		for i := range r.cells {
 			c := &r.cells[i]
-			// Any AsOf will do: stored states have another generation, so none makes the op stale.
+			// Any AsOf will do: states of another generation than the target's can't make the op stale.
 			op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1}
 			if op.Values, err = of(c); err != nil {
 				return replicator.Fatal(fmt.Errorf("%s: %w", key, err))
@@ -174,8 +174,8 @@ func (t *Target) empty(ctx context.Context) error {
 	})
 }
 
-// former returns an empty value for each view from which the cell's contribution must be removed: it was made under an
-// earlier definition, and `which` returns true for it.
+// former returns an empty value for each view from which the cell's contribution must be removed: an earlier definition
+// of the view made the contribution, and `which` returns true for the view's part of the record.
 func (t *Target) former(
 	c *cellRecord, which func(*keeper, *cellRecord, *viewRecord) (bool, error),
 ) (values []replicator.Value, err error) {

@@ -31,18 +31,18 @@ type keeper struct {
 	view       *replicator.View
 	index      int      // the view's index in Target.views
 	names      []string // the names of the view's fields, in the view's order
-	id         viewID   // stands for the view and the target's source in records
-	shows      viewID   // stands for the view in changes of keys; the same for all sources that rows may move between
+	id         viewID   // identifies the view and the target's source in records
+	shows      viewID   // identifies the view in changes of Redis keys; the same for sources that may exchange rows
 	ids        []viewID // like `id`: for the target's source, then for each source in `fellows`
 	fellows    []string // the names of the other sources that an entity may move to
 	generation uint64   // number of the view's present definition: states with another number don't count
-	evicted    int64    // the number of evicted keys in the view's mark when the view was opened
+	evicted    int64    // how many keys the servers had evicted, according to the view's mark at Open
 	filling    bool     // the view was being filled when it was opened
 	former     bool     // the view may still show contributions of an earlier definition
 	kind       byte     // what the view consists of: kindHash, kindSet, …
 	goes       goes     // when a key expires after a change that adds something to it
 
-	disowned *atomic.Uint64 // states with a later generation, up to this one, are ignored: see Target.disown
+	disowned *atomic.Uint64 // states of a generation above `generation`, up to this one, are ignored: see Target.disown
 }
 
 func newKeeper(v *replicator.View, index int) (*keeper, error) {
@@ -112,7 +112,8 @@ func (k *keeper) claims(a *arena, cell replicator.Cell, value *replicator.Value)
 		switch k.kind {
 		case kindHash, kindJSON:
 			if i > 0 {
-				return nil, errors.New("a cell gives one row, not several")
+				return nil, fmt.Errorf("a %s view keeps one entry of a cell, and the cell has %d", k.view.Kind,
+					len(value.Entries))
 			}
 			var err error
 			if c.row, err = k.row(a, cell, e.Fields); err != nil {
@@ -160,7 +161,7 @@ func distinct(claims []claim) []claim {
 // row returns a cell's contribution to a hash or a JSON object. It leaves out fields that are missing or NULL.
 func (k *keeper) row(a *arena, cell replicator.Cell, values []any) (*row, error) {
 	if len(values) != len(k.view.Fields) {
-		return nil, fmt.Errorf("it has %d fields, the view %d", len(values), len(k.view.Fields))
+		return nil, fmt.Errorf("the cell's entry has %d fields, and the view has %d", len(values), len(k.view.Fields))
 	}
 	r := a.rows.new()
 	r.kept, r.whole, r.fields = k.merges(cell), true, a.fields.take(len(values))

@@ -39,8 +39,8 @@ func layoutID(layout string) string {
 
 // errNoLayout means that this process does not know the layout of an entity's record, which is the part that the
 // record shares with other records. The key replicator:registry has the layout, unless another program removed it.
-var errNoLayout = errors.New("the layout of its record is not in " + registryKey + ", which something else removed " +
-	"or changed: stop the program, delete all keys that begin with " + prefix + ", and start: it fills the views again")
+var errNoLayout = errors.New("its record can't be read, because something else removed or changed the key " +
+	registryKey + ", which has what records share: " + beginAnew)
 
 // layouts holds the layouts (common parts of records) that this process knows, by id. No layout is ever removed. It is
 // safe for concurrent use. A nil layouts is empty.
@@ -118,17 +118,17 @@ func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
 // With these codes, a layout (the part that many records share) says where to find each state, key and text (a member
 // or an amount) of a record.
 const (
-	// The record itself has the state, text or key, among its values.
+	// layoutValue: the state, key or text is among the record's own values.
 	layoutValue = iota
 
-	// A state equals the state before it in the record. A text is in the layout. A key is a beginning, which is in the
-	// layout, and the entity's key.
+	// layoutSame for a state: it equals the state before it in the record. For a text: the layout has it. For a key:
+	// the layout has its beginning, and the entity's key follows.
 	layoutSame
 
-	// The record itself has the state, among its values. The state's as-of equals its order, and is stored as 0.
+	// layoutAsOf: the state is among the record's own values, with 0 as its as-of. The real as-of equals the order.
 	layoutAsOf
 
-	// The text (a member or an amount) equals the entity's key.
+	// layoutEntity: the text equals the entity's key.
 	layoutEntity
 )
 

@@ -49,9 +49,8 @@ func (s *Sink) Empty(ctx context.Context, view string) error {
 	return nil
 }
 
-// leaving returns targets for a view of which only the name is known, one for each source that fed it. They have a
-// generation (number of the view's definition) above all earlier ones. Stored states of cells have lower ones, so they
-// don't count.
+// leaving returns targets for a view of which only the name is known, one for each source that fed it. The targets'
+// generation (number of the view's definition) is above all earlier ones, so no stored state counts.
 func (s *Sink) leaving(ctx context.Context, view string) (targets []*Target, err error) {
 	sources, err := s.Sources(ctx)
 	if err != nil {

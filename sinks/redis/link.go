@@ -116,7 +116,8 @@ func (l *links) miss() {
 	}
 }
 
-var errLost = errors.New("its link went silent")
+// errLost makes the pool drop a connection. No message shows it.
+var errLost = errors.New("the connection must not be used again")
 
 // SyscallConn lets the pool check whether an idle connection can be used, by looking into its socket. It fails if the
 // connection must not be used again.

@@ -27,11 +27,11 @@ var marksSource string
 // view.
 type storedMark struct {
 	Fingerprint string `json:"fingerprint"`
-	Generation  uint64 `json:"generation"` // number of the view's definition: states with another number don't count
-	Forgotten   bool   `json:"forgotten,omitempty"`
-	Vacated     bool   `json:"vacated,omitempty"` // the view was forgotten, and the source's contributions were removed
-	Former      bool   `json:"former,omitempty"`  // earlier definitions of the view may have left contributions
-	Evicted     int64  `json:"evicted,omitempty"` // the count of evicted keys last reported to the pipeline
+	Generation  uint64 `json:"generation"`          // number of the view's definition: states with another don't count
+	Forgotten   bool   `json:"forgotten,omitempty"` // Sink.Forget removed the progress; contributions may be left
+	Vacated     bool   `json:"vacated,omitempty"`   // Forgotten, and the source's contributions were removed
+	Former      bool   `json:"former,omitempty"`    // earlier definitions of the view may have left contributions
+	Evicted     int64  `json:"evicted,omitempty"`   // the count of evicted keys last reported to the pipeline
 
 	Keys []string `json:"keys,omitempty"` // all key templates that the view has had
 	replicator.StoredStanding
@@ -243,7 +243,7 @@ func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMar
 func (m storedMark) encode() string {
 	b, err := json.Marshal(m)
 	if err != nil {
-		panic("a mark is texts and numbers: " + err.Error())
+		panic("encoding a mark: " + err.Error())
 	}
 	return string(b)
 }
@@ -334,9 +334,9 @@ func (s *Sink) Sources(ctx context.Context) ([]string, error) {
 	return sources, classify(err, "reading the sources")
 }
 
-// Forget implements replicator.Sink. Of each mark, the generation and the key templates stay: the next generation must
-// be higher, even if its number comes from another machine's clock. The records stay, too, so that the next fill can
-// remove the cells' contributions.
+// Forget implements replicator.Sink. Each mark keeps its key templates and its generation (number of the view's
+// definition). The clock numbers generations, and the next one must be higher, even on a machine whose clock is behind.
+// The records stay, too, so that the next fill can remove the cells' contributions.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	sources, err := s.Sources(ctx)
 	if err != nil {

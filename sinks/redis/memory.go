@@ -29,8 +29,8 @@ type memory struct {
 
 func newMemory() *memory { return &memory{Lately: judge.NewLately[string, string](remembered)} }
 
-// recall fills in the records that are cached. If most entities were new lately, it assumes that the others are new,
-// too, but not an entity with a delete or a re-read, which probably has a record.
+// recall fills in the records that are cached. If most entities were new lately, it assumes that an entity without a
+// cached record is new. It doesn't assume that of an entity with a delete or a re-read, which probably has a record.
 func (m *memory) recall(b *batch) {
 	if b.cluster { // in a cluster, each record must be read, because it may have pending changes
 		return

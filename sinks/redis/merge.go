@@ -66,8 +66,8 @@ func sortCells(view *replicator.View, cells []cellClaims) {
 	slices.SortFunc(cells, func(a, b cellClaims) int { return judge.Order(view, a.cell, b.cell) })
 }
 
-// merge merges cells' contributions to a key: each field comes from the first cell that has it. untouched names fields
-// that must stay as they are, because the record does not have their values.
+// merge merges cells' contributions to a key: each field comes from the first cell that has it. `untouched` lists the
+// fields that must stay as they are, because the record does not have their values.
 func merge(a *arena, t viewKey, names []string, cells []cellClaims) (merged row, exists bool, untouched []string) {
 	rows := make([]*row, 0, few)
 	for _, cell := range cells {

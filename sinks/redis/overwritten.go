@@ -14,12 +14,12 @@ import (
 type wrongKey struct {
 	entity *entity
 	at     viewKey
-	found  string // the key's type; or sumBeyond, and the ranking's member
+	found  string // the key's type; or sumBeyond followed by the member of the ranking
 }
 
 // settle handles keys that can't show a contribution. If another program overwrote a key that is the view's own, settle
-// removes the foreign value, but only once in a batch. For any other such key, it notes in the entity that the key
-// can't show it. The caller must then plan the changes of these entities again.
+// removes the foreign value, but only once in a batch. Otherwise it notes in the entity that the key can't show the
+// entity's contribution. The caller must then plan the changes of these entities again.
 func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 	for _, w := range wrong {
 		if strings.HasPrefix(w.found, sumBeyond) {
@@ -33,7 +33,7 @@ func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 			own = n > 0
 		}
 		if err != nil {
-			return classify(err, "looking who shows something at a key of another type")
+			return classify(err, "finding out whether an overwritten key is the view's own")
 		}
 		if !own || slices.Contains(w.entity.freed, w.at) {
 			w.entity.block(w.at, w.found)
@@ -49,14 +49,14 @@ func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 
 const removeIfOfType = `if redis.call('TYPE', KEYS[1]).ok == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`
 
-// showedAt reports whether the key shows something of the entity, according to the entity's record. It returns false
-// while the key's change is pending, because the key may not have been written yet.
+// showedAt reports whether the key shows something of the entity, according to the entity's record. In a cluster, it
+// returns false while the record lists a pending change of the key, because the key may not have been written yet.
 func (e *entity) showedAt(ctx context.Context, s *Sink, k viewKey) (bool, error) {
 	r, err := s.parse(ctx, new(arena), e.stored, e.text)
 	if err != nil {
 		return false, err
 	}
-	for _, p := range r.pending { // in a cluster, the entity's record lists a change here until its key has been changed
+	for _, p := range r.pending {
 		if p.viewKey == k {
 			return false, nil
 		}

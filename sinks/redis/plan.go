@@ -15,10 +15,10 @@ type entity struct {
 	text string // the entity's key, as templates show it
 	ops  []int  // indexes of the entity's ops in the batch
 
-	known   bool               // stored can be used: it was read, returned by a script, or assumed
-	assumed bool               // stored is a guess: the record was neither read nor returned by a script
+	known   bool               // stored was read, was returned by a script, or is assumed
+	assumed bool               // stored is a guess: the record that was written last, or "" (see recall)
 	stored  string             // the record as stored in Redis; "" if there is none
-	blocked map[viewKey]string // the keys that can't show the entity, with the script's answer (see refused)
+	blocked map[viewKey]string // by key that can't show the entity's contribution: the script's answer (see refused)
 	freed   []viewKey          // keys from which foreign values were removed; if any, all contributions are rewritten
 	plan    plan
 	layout  string // the new record's layout (the part that many records share), if the registry lacks it
@@ -44,7 +44,7 @@ type plan struct {
 type change struct {
 	viewKey
 	strict bool // the change adds something, so another type at the key is an error
-	stays  bool // nothing is removed after all, because another view shows it: see claimedByOthers
+	stays  bool // the change would remove what another view still shows, so it is dropped: see dropStaying
 	goes   goes
 	fields int // of a hash: the number of fields to set
 	args   []string
@@ -226,9 +226,8 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	}
 	m.rewrite = m.rewrite || k.goes.after() // every change restarts the key's expiry
 	if !same || m.rewrite {
+		// m.old says what to remove: nothing if only a row's values differ, because the new row overwrites the old one.
 		if m.rewrite || !otherValues(is.claims, text) {
-			// Without `rewrite`, m.old isn't needed for a row that differs only in its values: the new row overwrites
-			// the old one.
 			if m.old, err = b.parseClaims(is.claims); err != nil {
 				return replicator.Fatal(err)
 			}
@@ -292,7 +291,7 @@ func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord, barren
 	return nil
 }
 
-// block notes that a key can't show the entity. found is the script's answer that says so.
+// block notes that a view's key can't show the entity's contribution. found is the script's answer (see refused).
 func (e *entity) block(k viewKey, found string) {
 	if e.blocked == nil {
 		e.blocked = map[viewKey]string{}
@@ -300,8 +299,8 @@ func (e *entity) block(k viewKey, found string) {
 	e.blocked[k] = found
 }
 
-// blockedError returns an error if one of the claims (what a cell contributes) is at a key that can't show the entity,
-// as an earlier call of the script has found.
+// blockedError returns an error if an earlier call of the script has found that the key of one of the claims (what a
+// cell contributes) can't show the claim.
 func (e *entity) blockedError(k *keeper, claims []claim) error {
 	if len(e.blocked) == 0 {
 		return nil

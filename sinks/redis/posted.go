@@ -138,8 +138,8 @@ func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool
 	return mended, nil
 }
 
-// queryPost queues a query for kinds with sums or counts: whether the hash at postKey has the entity's contribution to
-// the key of `s`, too.
+// queryPost queues a query whether the hash at postKey has the entity's contribution to the key of `s`. It does so only
+// for kinds with sums or counts.
 func (c *comparison) queryPost(ctx context.Context, p redis.Pipeliner, s *spot) {
 	if counts(c.k.kind) {
 		s.posted = p.HExists(ctx, postKey(s.claim.key), string(c.k.shows)+recordKey(c.text))

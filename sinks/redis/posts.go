@@ -24,6 +24,9 @@ type post struct {
 	stored   string
 }
 
+// orphanedPosts says in messages what removeUnrecorded removes.
+const orphanedPosts = "contributions in keys " + postPrefix + "… that no key " + entityPrefix + "… has"
+
 // who returns the post's field in the hash that has all posts (contributions) of a key. It identifies the view and the
 // entity.
 func (p *post) who() string { return string(p.pending.id) + p.entity.key }
@@ -34,7 +37,7 @@ func (t *Target) removeUnrecorded(ctx context.Context) error {
 	if !t.sink.cluster {
 		return nil
 	}
-	const doing = "looking for contributions that no record has"
+	const doing = "looking for " + orphanedPosts
 	for after := ""; ; {
 		keys, next, err := t.sink.scan(ctx, postPrefix, "hash", after, 500)
 		if err != nil {
@@ -51,8 +54,8 @@ func (t *Target) removeUnrecorded(ctx context.Context) error {
 	}
 }
 
-// eachPost reads a hash with entities' contributions to one key. It calls do with those to the target's views, a page
-// at a time.
+// eachPost reads the hash at `key`, which has what entities contribute to one key of a view. It calls `do` with the
+// contributions to the target's views, a page at a time.
 func (t *Target) eachPost(ctx context.Context, key string, do func([]post) error) error {
 	for cursor := uint64(0); ; {
 		var fields []string
@@ -74,7 +77,7 @@ func (t *Target) eachPost(ctx context.Context, key string, do func([]post) error
 func (t *Target) strayPosts(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
-	const doing = "looking for contributions that no record has"
+	const doing = "looking for " + orphanedPosts
 	k, id := t.keepers[view], t.keepers[view].shows
 	var sums []string
 	keys, next, err := t.sink.scan(ctx, postPrefix, "hash", after, limit)
@@ -137,11 +140,10 @@ func (t *Target) removePost(ctx context.Context, view int, key, text string) (re
 	return true, t.removeUnrecordedPosts(ctx, posts)
 }
 
-// postedAt returns a view's key, given the key of the hash that has what entities contribute to it. It is the inverse
-// of postKey.
+// postedAt is the inverse of postKey: it returns the view's key whose contributions are in the hash at `posts`.
 func postedAt(posts string) string { return besideOf(posts, postPrefix) }
 
-// besideOf returns the view's key that one of the sink's own keys belongs to. prefix is the beginning of the own key.
+// besideOf is the inverse of prefix+sameSlot(key): it returns the view's key, given the sink's key beside it.
 func besideOf(own, prefix string) string {
 	tag, key, _ := strings.Cut(strings.TrimPrefix(own, prefix+"{"), "}")
 	if key == "" {
@@ -189,9 +191,9 @@ func (k *keeper) takenBack(key, text string) pending {
 	return p
 }
 
-// withoutRecord returns the posts (stored contributions) that their entities' records don't mention. It raises the
-// revision of each post to that of its entity's record. The script that removes posts leaves a post of a later revision
-// alone, because it was written meanwhile.
+// withoutRecord returns the posts (stored contributions) that their entities' records don't mention. Each returned post
+// has at least the revision of its entity's record. The script that removes a post leaves it alone if a later revision
+// is stored, because another process has then written it meanwhile.
 func (t *Target) withoutRecord(ctx context.Context, posts []post) (without []post, err error) {
 	if len(posts) == 0 {
 		return nil, nil
@@ -232,7 +234,7 @@ func (t *Target) removeUnrecordedPosts(ctx context.Context, posts []post) error 
 			err = cmd.Err()
 		}
 	}
-	return classify(err, "taking back contributions that no record has")
+	return classify(err, "removing "+orphanedPosts)
 }
 
 // has reports whether the record says that the entity contributes to the key, or lists a pending change of the key.
@@ -241,7 +243,7 @@ func (r *record) has(k viewKey) (bool, error) {
 		return true, nil
 	}
 	for i := range r.cells {
-		for _, v := range r.cells[i].views { // of each view, for each source that feeds it
+		for _, v := range r.cells[i].views { // one for each pair of a view and a source that feeds it
 			claims, err := parseClaims(v.claims)
 			if err != nil {
 				return false, err

@@ -74,8 +74,8 @@ func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity)
 	done := func(pending) bool { return true }
 	err = s.pushAll(ctx, b, entities, func(p *pending) bool { return !own(p) }, again)
 	if errors.Is(err, noPermission) {
-		// The key is one of another target's view. Its change stays pending, and that target will fail, too, when it
-		// makes it.
+		// The key belongs to another target's view. The change stays pending. When that target makes the change, the
+		// target fails, too.
 		done, err = func(p pending) bool { return own(&p) }, nil
 	}
 	if err != nil {

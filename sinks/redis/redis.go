@@ -24,7 +24,7 @@ type Sink struct {
 	log     *slog.Logger
 	rdb     redis.UniversalClient
 	links   *links
-	names   config.Names  // tells which keys a view can make; nil: orphans are not searched for
+	names   config.Names  // tells which keys a view can make; nil: keys that no cell contributes are not searched for
 	sources judge.Sources // sources (such as shards) that feed the sink, if rows may move between them
 	feeds   func(source string) bool
 	layouts layouts

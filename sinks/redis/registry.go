@@ -194,9 +194,9 @@ type proposals struct {
 // maxProposals is about how many layouts a value of type proposals remembers.
 const maxProposals = 1000
 
-// repeated remembers layouts that the registry lacks, and returns those that it was given before, in this call or an
-// earlier one: they are to be registered. Each change of the registry makes batches under way be decided again. So
-// repeated returns layouts at most once a second, but after a pause up to ten times in a row.
+// repeated remembers layouts that the registry lacks. It returns those that it got at least twice, in one call or in
+// several: the caller registers them. After each change of the registry, batches under way must be decided again. So
+// repeated returns layouts only once a second on average, with about ten calls in a row after a pause.
 func (p *proposals) repeated(layouts []string, now time.Time) (twice []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,14 +16,14 @@ func newScript(source string) script {
 	return script{source, hex.EncodeToString(sum[:])}
 }
 
-// call is one call of a script as a command: EVALSHA, the SHA-1, the number of keys, the keys, the arguments. The
-// method command fills in the first two.
+// call is a command that calls a script: EVALSHA, the SHA-1, the number of keys, the keys, the arguments. `command`
+// fills in the first two.
 type call []any
 
 func newCall(keys []string, args ...any) call {
 	c := make(call, 3, 3+len(keys)+len(args))
 	c[2] = len(keys)
-	for _, key := range keys { // strings, not pointers: the client of a cluster reads the first key
+	for _, key := range keys {
 		c = append(c, key)
 	}
 	return append(c, args...)

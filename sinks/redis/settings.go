@@ -43,7 +43,7 @@ type Connection struct {
 func Type() config.SinkType {
 	key := config.Key{Name: "key", Example: config.TemplateExample}
 	fields := config.Key{Name: "fields", Example: config.FieldsExample}
-	adds := map[string]string{"expire": "a sum holds the amounts of all its entities, whenever they last changed"}
+	adds := map[string]string{"expire": "a sum holds amounts of many entities, which changed at different times"}
 	return config.SinkType{
 		Name: "redis",
 		Keys: []string{"url", "url_file", "urls", "urls_file", "cluster", "sentinel", "username", "password", "password_file",
@@ -122,7 +122,7 @@ func parseURL(text string) (*redis.Options, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, errors.New("is not a URL (it is not shown, for the password's sake); " + urlForm)
+		return nil, errors.New("is not a URL (it is not shown, because it may hold a password); " + urlForm)
 	case u.Scheme == "unix" && u.Path != "":
 	case u.Scheme != "redis" && u.Scheme != "rediss" || u.Host == "":
 		return nil, errors.New("is not a Redis URL; " + urlForm)
@@ -133,11 +133,11 @@ func parseURL(text string) (*redis.Options, error) {
 	}
 	path := strings.Trim(u.Path, "/")
 	if _, err := strconv.ParseUint(path, 10, 31); u.Scheme != "unix" && path != "" && err != nil {
-		return nil, errors.New("has no number of a database behind its host (it is not shown, for the password's sake); " +
-			urlForm)
+		return nil, errors.New("must have /NUMBER, the number of a database, after its host (the URL is not shown, " +
+			"because it may hold a password); " + urlForm)
 	}
-	return nil, errors.New("has parameters that are not known or have wrong values (they are not shown, for a password's " +
-		"sake); username and password are keys of their own, and " + urlForm)
+	return nil, errors.New("has parameters that are not known or have wrong values (they are not shown, because they " +
+		"may hold a password); set username and password in the sink's section instead, and " + urlForm)
 }
 
 // maxExpire is ten years. A server's own limit is some hundred million years, but numbers in scripts lose precision
@@ -150,8 +150,8 @@ func readView(s *config.ViewSection) config.Target {
 	v.Member = s.Template("member")
 	own := Settings{Unique: s.Bool("unique"), Expire: s.Duration("expire", time.Second, maxExpire)}
 	if own.Unique && s.Has("expire") {
-		s.Problem("expire", "does not belong to an index with unique = true: the key holds one of the entities that claim "+
-			"the value, whenever they last changed")
+		s.Problem("expire", "does not belong to an index with unique = true: a value's key shows any one of the "+
+			"entities that have the value, even one that changed long ago. Remove expire or unique")
 	}
 	v.Settings = own
 	switch v.Kind {

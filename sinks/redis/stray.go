@@ -327,7 +327,7 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 			entity, sum = at.Text(), at.More() && at.Text() == ofSum
 		}
 		if at.Bad() {
-			return removed, fmt.Errorf("invalid location of an orphan: %q", stray.At)
+			return removed, fmt.Errorf("the place %q of something that no cell contributes can't be decoded", stray.At)
 		}
 		if sum {
 			sums = append(sums, sumAt{c.key, c.member})
@@ -351,9 +351,9 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 	return removed + mended, classify(err, "putting the sums right")
 }
 
-// placeOf encodes, for Tidy, where an orphan is. The parts are a key, a member, an entity and ofSum; each may be "", or
-// left out at the end. The entity is given if its contribution stored beside the key is the orphan, and ofSum if a sum
-// is wrong.
+// placeOf encodes, for Tidy, where an orphan is. The parts are a key, a member, an entity and the text ofSum. Each may
+// be "", or left out at the end. With an entity, the orphan is the entity's contribution that is stored beside the key
+// (a post). With ofSum, it is a wrong sum.
 func placeOf(parts ...string) string {
 	var at []byte
 	for _, part := range parts {

@@ -179,8 +179,8 @@ func (s *sums) add(key string, r *record) (counts bool, err error) {
 	return counts, nil
 }
 
-// isOurs reports whether the sums at a key belong to the view of s. `id` is the view id under which a record
-// contributes to the key. It may be another view's, if the key template of s's view can make the key.
+// isOurs reports whether the sums at a key belong to the view of s. They do if `id`, under which a record contributes
+// to the key, is one of the view's ids. They also do, whatever the id, if the view's key template can make the key.
 func (s *sums) isOurs(id viewID, key string) bool {
 	if slices.Contains(s.k.ids, id) {
 		return true

@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// text converts a field's value to its text in a view of that kind, such as kindHash. The text is in the memory of a,
-// except a string in a hash, which stays as it is.
+// text converts a field's value to its text in a view of the given kind, such as kindHash. The text is in the arena's
+// memory, except a string in a hash, which stays as it is.
 func (a *arena) text(kind byte, v any) (string, error) {
 	if kind == kindJSON {
 		text, err := appendJSON(a.bytes.take(64), v)
@@ -87,7 +87,7 @@ func canonical(s string) (string, error) {
 	whole, fraction, _ := strings.Cut(s, ".")
 	digits := whole + fraction
 	if digits == "" || len(digits) > 2*maxPlaces || strings.Trim(digits, "0123456789") != "" {
-		return "", errors.New("the amount is not a decimal number of reasonable length")
+		return "", fmt.Errorf("the amount is not a decimal number of at most %d digits", 2*maxPlaces)
 	}
 	point := len(whole) + exponent
 	if point < 0 {
@@ -119,9 +119,9 @@ func isScore(amount string) error {
 	}
 	switch score, err := strconv.ParseFloat(amount, 64); {
 	case err != nil:
-		return errors.New("the amount is beyond the range of a score, which is a double (±1.8e308): correct it")
+		return errors.New("the amount is beyond the range of a score, which is a double (±1.8e308): correct the row")
 	case score == 0:
-		return errors.New("the amount is nearer to 0 than a score, which is a double, can be (5e-324): correct it")
+		return errors.New("the amount is too near to 0 for a score, which is a double (±5e-324): correct the row")
 	}
 	return nil
 }

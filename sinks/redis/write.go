@@ -167,20 +167,19 @@ func (ch *change) common(arg int) bool {
 // between entities (see common). It adds the shape to the script call if it is new.
 func (w *writing) shape(p *plan) int {
 	w.encodedShape = w.encodedShape[:0]
-	// `hash` is true until the first change of a hash that must succeed (`strict`). The script makes that change
-	// without a check, but can't undo it. So the script checks the key's type for further strict changes of hashes,
-	// before it changes anything.
-	hash := true
+	// The script can't undo a change of a hash. So before it changes anything, it checks the key's type for each change
+	// of a hash that must succeed (`strict`). The first one needs no check: if it fails, there is none to undo.
+	firstHash := true
 	for i := range p.changes {
 		ch := &p.changes[i]
 		how := byte(0)
 		if ch.strict {
 			how = mustSucceed
 		}
-		if tells := ch.kind == kindSet && !p.meet || ch.kind == kindHash && (hash || !ch.strict); !tells {
+		if unchecked := ch.kind == kindSet && !p.meet || ch.kind == kindHash && (firstHash || !ch.strict); !unchecked {
 			how |= isLookedAt
 		}
-		hash = hash && !(ch.kind == kindHash && ch.strict)
+		firstHash = firstHash && !(ch.kind == kindHash && ch.strict)
 		w.encodedShape = wire.AppendText(append(w.encodedShape, how, ch.kind), ch.goes.text())
 		w.encodedShape = binary.AppendUvarint(w.encodedShape, uint64(len(ch.args)))
 		for j, a := range ch.args {
