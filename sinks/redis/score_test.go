@@ -67,7 +67,7 @@ func testScores(t *testing.T, rdb redis.UniversalClient, c Config) {
 		count   string // what the counter beside it shows
 	}{
 		{"1e309", op("a", 1, "m", replicator.Number("1e309")), "beyond", "", "1"},
-		{"1e-330", op("a", 2, "m", replicator.Number("1e-330")), "nearer to 0", "", "1"},
+		{"1e-330", op("a", 2, "m", replicator.Number("1e-330")), "too near to 0", "", "1"},
 		{"what is a double", op("a", 3, "m", much), "", "m 1.7e+308", "1"},
 		{"a sum that is none", op("b", 4, "n", 1.0, "m", much), `"m"`, "m 1.7e+308", "2"},
 		{"the same once more", op("b", 5, "m", much, "n", 1.0), `"m"`, "m 1.7e+308", "2"},
