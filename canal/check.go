@@ -38,11 +38,11 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 		return c.findings
 	}
 	c.ok("log_bin", "ON")
-	c.variable(ctx, conn, "binlog_format", "ROW", replicator.Fail,
-		mendFormat)
+	c.variable(ctx, conn, "binlog_format", "ROW", replicator.Fail, mendFormat)
 	c.rowImages(ctx, conn)
 	c.variable(ctx, conn, "binlog_row_metadata", "FULL", replicator.Warn,
-		"SET GLOBAL binlog_row_metadata = FULL, and in my.cnf. Otherwise views must be compared after some ALTERs")
+		"SET GLOBAL binlog_row_metadata = FULL, and set it in my.cnf. Otherwise rows may be unreadable after an ALTER "+
+			"(on_unlogged), and views must be compared with the source")
 	c.unnumbered(ctx, conn, srv)
 	if f, err := srv.unloggedReplica(ctx, conn); err != nil {
 		c.fail(f.What, describe(err), "")
@@ -116,7 +116,7 @@ func (c *checker) durability(ctx context.Context, db querier) {
 	}
 	c.warn(redo, fmt.Sprintf("it is %s: if the source crashes, its last transactions may be in the binlog and in the "+
 		"views, but not in its tables", flush),
-		"SET GLOBAL "+redo+" = 1, and in my.cnf. Otherwise run `replicator verify --repair` after a crash")
+		"SET GLOBAL "+redo+" = 1, and set it in my.cnf. Otherwise run `replicator verify --repair` after a crash")
 }
 
 // merged reports columns of merging views (views of several tables) that none of the tables has: typing errors. It
@@ -141,8 +141,8 @@ func (c *checker) merged(ctx context.Context, db *sql.Conn, srv server, s *Sourc
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if !found[name] {
-			c.fail("column "+name, "none of the tables "+strings.Join(wanted[name], ", ")+" has it",
-				"correct the path in the views that merge them")
+			c.fail("column "+name, "none of the tables "+strings.Join(wanted[name], ", ")+" has a column "+name,
+				"correct the path in the views of these tables")
 		}
 	}
 }
@@ -184,7 +184,7 @@ func (c *checker) variable(ctx context.Context, db querier, name, want string, l
 	case strings.EqualFold(v, want):
 		c.ok(name, v)
 	case v == "":
-		c.add(level, name, "the server has no such variable", "use a newer server")
+		c.add(level, name, "the server has no such variable", "use MySQL 8.0, MariaDB 10.5, or a newer server")
 	default:
 		c.add(level, name, v, fix)
 	}
@@ -202,7 +202,8 @@ func (c *checker) grants(ctx context.Context, db querier) {
 	role := false
 	for _, r := range rows {
 		for _, grant := range r {
-			if to := strings.Index(strings.ToUpper(grant), " TO "); to > 0 { // the part after TO may contain a password's hash
+			// The part after TO may contain a password's hash.
+			if to := strings.Index(strings.ToUpper(grant), " TO "); to > 0 {
 				grant = grant[:to]
 			}
 			role = role || !strings.Contains(strings.ToUpper(grant), " ON ")
@@ -306,8 +307,8 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 	for _, i := range x.offset {
 		offset = append(offset, x.columns[i].Name)
 		if x.columns[i].kind == binlog.KindFloat || x.columns[i].kind == binlog.KindJSON {
-			c.fail(what, fmt.Sprintf("offset column %s is a %s", x.columns[i].Name,
-				x.columns[i].dataType), "name another offset")
+			c.fail(what, fmt.Sprintf("offset column %s is a %s, which a scan can't compare exactly", x.columns[i].Name,
+				x.columns[i].dataType), "name an offset of other types, such as integers or texts")
 		}
 	}
 	if !shape.hasIndex(offset) {
@@ -342,7 +343,8 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // an error: the search took too long
 		c.warn("table "+table.Name,
 			fmt.Sprintf("rows spell key %s in several ways, and the source treats these as one key. Views show the "+
-				"newest row's spelling. Views that merge columns fail while their newest rows differ in spelling", key),
+				"newest row's spelling. Views with several entries in `from` fail while the newest rows of these "+
+				"entries differ in spelling", key),
 			"spell each key one way, or give the key's columns "+remedy.ExactCollation)
 	}
 }
@@ -365,7 +367,7 @@ func (c *checker) cascades(ctx context.Context, db querier, table replicator.Tab
 		c.warn("table "+table.Name,
 			"a foreign key's ON DELETE or ON UPDATE changes the table's rows, and this server does not log these "+
 				"changes, so views keep the old rows",
-			"change the rows by statements of the application, or run `replicator verify --repair` regularly")
+			"let the application's own statements change these rows, or run `replicator verify --repair` regularly")
 	}
 }
 
@@ -424,9 +426,8 @@ func (s *Source) Tables(ctx context.Context) ([]TableInfo, error) {
 	var out []TableInfo
 	for _, t := range s.cfg.Tables {
 		shape := loaded.first(t.Name).schema.Load()
-		info := TableInfo{Name: t.Name, Primary: shape.primary, Single: shape.single(&t)}
-		info.Columns = shape.infos()
-		out = append(out, info)
+		out = append(out, TableInfo{Name: t.Name, Columns: shape.infos(), Primary: shape.primary,
+			Single: shape.single(&t)})
 	}
 	return out, nil
 }
@@ -450,8 +451,7 @@ func (s *Source) Columns(ctx context.Context, table string) ([]ColumnInfo, error
 	if err != nil {
 		return nil, classify(err)
 	}
-	columns := shape.infos()
-	return columns, nil
+	return shape.infos(), nil
 }
 
 // Forever is the retention of binlogs that the server never purges automatically.
@@ -489,8 +489,8 @@ func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Dur
 	case i == len(files)-1: // the server writes to the last file and does not purge it
 		return kept, nil
 	}
-	// The server may purge a file once its last write is older than the retention. The file's last write was when the next
-	// file began.
+	// The server may purge a file once its last write is older than the retention. The file's last write was when the
+	// next file began.
 	begun, err := s.begun(ctx, srv, files[i+1].name)
 	if err != nil {
 		return 0, err

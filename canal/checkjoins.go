@@ -29,7 +29,7 @@ func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table
 	}
 	if refused := t.unjoinable(); len(refused) > 0 {
 		for _, err := range refused {
-			c.fail("joins", describe(err), "correct the join, or alter one of the two columns")
+			c.fail("joins", describe(err), "correct the join, or alter its columns to one type and collation")
 		}
 		return
 	}

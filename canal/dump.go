@@ -41,7 +41,9 @@ func (s *Source) dump(
 	}
 	defer c.Close()
 	err = handleAll(c, h)
-	if ctx.Err() == nil { // no KILL: after a restart of the server, this number may be a different client's
+	// If the dump failed by itself, the server may have restarted. Then another client may have this connection id, so
+	// nothing is killed.
+	if ctx.Err() == nil {
 		return err
 	}
 	s.kill(srv, c.GetConnectionID())
@@ -135,9 +137,9 @@ func (s *Source) askForBinlog(c *client.Conn, from gomysql.Position, heartbeat t
 	return c.WritePacket(dumpCommand(from, flags, id))
 }
 
-// dumpSession returns the statements that prepare a session for a dump. Events come without checksums, because the
-// stream computes them itself. The server waits up to a day for a slow sink, instead of a minute. The UUID is random,
-// because MySQL ends the older of two dumps with the same UUID.
+// dumpSession returns the statements that prepare a session for a dump. The server leaves out the events' checksums,
+// because the stream computes its own (stream.sum). The server waits up to a day for a slow sink, instead of a minute.
+// The UUID is random, because MySQL ends the older of two dumps with the same UUID.
 func dumpSession(heartbeat time.Duration) string {
 	me := uuid.Random()
 	return fmt.Sprintf("SET @master_binlog_checksum = 'NONE', @source_binlog_checksum = 'NONE', "+
@@ -148,10 +150,10 @@ func dumpSession(heartbeat time.Duration) string {
 
 // registration returns the packet of COM_REGISTER_SLAVE, after which SHOW REPLICAS lists the reader.
 func registration(id uint32, user string) []byte {
-	host, _ := os.Hostname() // only for display
+	host, _ := os.Hostname() // the server only displays host, user and password
 	b := append(make([]byte, packetHead), gomysql.COM_REGISTER_SLAVE)
 	b = binary.LittleEndian.AppendUint32(b, id)
-	for _, text := range []string{host, user, ""} { // "": the password, which is only for display, too
+	for _, text := range []string{host, user, ""} { // "": the password
 		text = text[:min(len(text), 255)]
 		b = append(append(b, byte(len(text))), text...)
 	}

@@ -28,7 +28,7 @@ import (
 //	                             everything that the snapshot sees: visibleFrom
 //	MySQL, gtid_mode=ON          asks @@gtid_owned, which lists transactions being committed: settle.go
 //	MySQL, metadata locks        finds these transactions in the Performance Schema: settle.go
-//	MySQL 8.0.22, neither        reads unlocked rows, with FOR SHARE NOWAIT
+//	MySQL 8.0.22, neither        retries until no other session has locked the rows, with FOR SHARE NOWAIT: ifFree
 //	MySQL 5.7, neither           waits for the holder of a row's lock, with LOCK IN SHARE MODE: lockToRead
 //
 // "Neither" means a server without gtid_mode=ON whose Performance Schema does not record metadata locks. Such a server
@@ -40,8 +40,8 @@ import (
 // behind. So when the reader reaches the changes of that hour, they count as older than the re-read (State.Next), which
 // saw them.
 //
-// For a scan, low may be earlier, but not before the reader's start: changes during a scan are handled when the log is
-// read (pipeline/window.go).
+// For a scan, low may be before the log's end, but not before the reader's start: changes during a scan are handled
+// when the log is read (pipeline/window.go).
 type fence struct {
 	low   int64
 	lock  string // the clause that makes reads lock their rows; "" if all changes up to low are visible without locks
@@ -176,8 +176,8 @@ func (r *Reader) untilVisible(ctx context.Context, conn *sql.Conn, gtids string)
 }
 
 // visibleFrom returns a log position, at or after from, up to which queries on MariaDB see everything. It takes
-// consistent snapshots until one has such a position. Rows are not read from the snapshot: of a table that was just
-// swapped in, as gh-ost does, it may lack rows.
+// consistent snapshots until one has such a position. Rows are not read from the snapshot, because it may lack rows of
+// a table that was just swapped in, as gh-ost does.
 func (r *Reader) visibleFrom(ctx context.Context, conn *sql.Conn, from int64) (int64, error) {
 	for late := time.Now().Add(settleTime); ; {
 		low, err := r.snapshot(ctx, conn)
@@ -225,7 +225,7 @@ func commit(ctx context.Context, conn *sql.Conn) error {
 // snapshot.
 const snapshotReads = 3
 
-// snapshotPlace asks once for the position of the session's snapshot. The answer is nearly always right.
+// snapshotPlace asks once for the position of the session's snapshot. The answer may be too high: see snapshotReads.
 func (r *Reader) snapshotPlace(ctx context.Context, conn *sql.Conn) (int64, error) {
 	rows, err := named(ctx, conn, "SHOW STATUS LIKE 'binlog_snapshot_%'")
 	if err != nil {

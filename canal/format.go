@@ -13,7 +13,7 @@ import (
 // loggedAsText describes a change of a table by a statement without rows in the binlog.
 const loggedAsText = "was changed by a statement logged as text (binlog_format was not ROW in that session)"
 
-const mendFormat = "SET GLOBAL binlog_format = ROW, and in my.cnf. End open sessions, which keep their old format"
+const mendFormat = "SET GLOBAL binlog_format = ROW, and set it in my.cnf. End open sessions: they keep their old format"
 
 // textual returns the server's binlog_format if it is not ROW; otherwise "". It also keeps the result for Stats.
 func (s *Source) textual(ctx context.Context, db querier) string {
@@ -48,7 +48,7 @@ func (r *Reader) byFormat(ctx context.Context, by statement, err error) error {
 	}
 	defer conn.Close()
 	if format := r.source.textual(ctx, conn); format != "" {
-		return fmt.Errorf("binlog_format is %s on the source: %s. Then: %w", format, mendFormat, err)
+		return fmt.Errorf("binlog_format is %s on the source: %s. What it led to: %w", format, mendFormat, err)
 	}
 	return err
 }

@@ -17,11 +17,11 @@ const maxHistory = 4096
 // them. A GTID set is built only then, so recording an end builds no strings.
 type history struct {
 	mu    sync.Mutex
-	at    end       // the end of a transaction: the latest one that Reader.Position has returned
-	base  *gtid.Set // all transactions up to the end that Reader.Position returned last
+	at    end       // what Reader.Position returned last; at first, the start
+	base  *gtid.Set // all transactions up to `at`
 	gtids bool      // the server uses GTIDs, so base is known
 	maria bool
-	ends  []end // the ends of transactions read after the one that Reader.Position returned last, ascending
+	ends  []end // the ends of the transactions read after `at`, ascending
 	// the position after the last delivered rows; used only until their transaction ends
 	open end
 	seen end // the start of the newest binlog file when a query last read rows
@@ -33,7 +33,7 @@ type history struct {
 	highest   *gtid.Set   // MariaDB: the highest number in each domain, and the server that wrote it; see peak
 	peak      gtidRun     // MariaDB: the last transaction, if it has a higher number than highest; empty: none
 	forked    atomic.Bool // two MariaDB servers numbered transactions independently
-	anonymous bool        // the last transaction of which anything was read has no GTID
+	anonymous bool        // the transaction that was read last, perhaps only in part, has no GTID
 }
 
 // sid identifies the origin of transactions: "uuid[:tag]", or MariaDB's domain and server.
@@ -115,7 +115,7 @@ func (h *history) add(e end) {
 
 // judge checks the number of a MariaDB transaction. If another server had written the domain's highest number so far,
 // and this number is not above it, two servers have numbered independently (token.Forked). judge must run for each
-// transaction that is read, because a merge of ends keeps only the last one.
+// transaction that is read, because merge keeps only the last one of each domain.
 func (h *history) judge(r gtidRun) {
 	if !h.maria || r.last == 0 {
 		return
@@ -146,8 +146,9 @@ func (h *history) handOut(e end) {
 	h.anonymous = h.anonymous || e.anonymous
 }
 
-// see records that a query has read rows. further is the start of the newest binlog file (zero: unchanged), and
-// executed has all transactions that the server has executed (nil: unknown).
+// see records how far the log was when a query read rows, because sinks may get the rows before the reader gets there.
+// further is the start of the newest binlog file, or zero if the history reaches that file already. executed has all
+// transactions that the server had executed (nil: unknown).
 func (h *history) see(further end, executed *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -314,8 +315,7 @@ func (h *history) latest() (order int64, before *gtid.Set) {
 	return order, before
 }
 
-// handedOut returns the log position where the latest transaction ends, and all transactions up to there. These include
-// the unfinished transaction, if rows of it were delivered. before is nil if the transactions are unknown.
+// handedOut is like latest, but `before` also has the unfinished transaction, if rows of it were delivered.
 func (h *history) handedOut() (order int64, before *gtid.Set) {
 	order, before = h.latest()
 	h.mu.Lock()

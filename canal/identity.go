@@ -112,7 +112,7 @@ func (c *declaredColumn) sameKeys(other *declaredColumn) bool {
 }
 
 // identity describes how the table's rows form cells, and which row of a cell is the newest (see Source.Identities). It
-// is "" if a column is missing, which reading the table reports.
+// is "" if a column is missing; opening the table reports that.
 func (s *schema) identity(t *replicator.Table) string {
 	versions := "p" // "p": the newest row is the one with the highest log position
 	if t.Version != "" && !s.single(t) {

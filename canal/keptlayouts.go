@@ -66,7 +66,7 @@ type digestAt struct {
 }
 
 // layoutOf returns the digest of the table's layout at the token's position. If the reader that saved this position did
-// not read the table, layoutOf returns the digest at the first later position (t.others) whose reader read it. known is
+// not watch the table, layoutOf takes the lowest of the other start positions (t.others) whose reader did. known is
 // false if the layout there is unknown.
 func (t token) layoutOf(table string) (at digestAt, known bool) {
 	lowest := int64(math.MaxInt64)

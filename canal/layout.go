@@ -57,7 +57,7 @@ func (l *layout) text() string {
 func parseLayout(text string) (*layout, error) {
 	l := &layout{}
 	if err := json.Unmarshal([]byte(text), l); err != nil {
-		return nil, fmt.Errorf("a stored layout is damaged: %w", err)
+		return nil, fmt.Errorf("the stored columns of a table are damaged: %w", err)
 	}
 	return l, nil
 }

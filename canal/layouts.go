@@ -22,7 +22,7 @@ type layouts struct {
 	mu sync.Mutex
 	of map[string]*track // by watched.id; for a pattern, also by its configured name
 
-	settles int64 // the lowest log position (as a number) in `ahead` of any track; MaxInt64: none
+	nextAhead int64 // the lowest log position (as a number) at which an `ahead` layout takes effect; MaxInt64: none
 }
 
 // track holds the layouts of one table along the log.
@@ -34,10 +34,10 @@ type track struct {
 	ahead []layoutFrom
 
 	// A layout is certain if the server listed the columns, and not if it was derived from an ALTER statement.
-	derived bool // rows were decoded since the layout was last certain; if it was wrong, the table is reported
+	decoded bool // rows were decoded since a certain layout last took effect; if `ahead` contradicts, they are reported
 	told    bool // the table was reported because its rows are skipped; once is enough until the layout is certain again
 
-	// The digest of the layout that the last mismatching table map did not fit. The table's columns are read again after
+	// The digest of the layout in force at the last mismatch with a table map. The table's columns are read again after
 	// the first mismatch. A second mismatch with the same layout is an error.
 	misfit string
 }
@@ -48,7 +48,7 @@ type layoutFrom struct {
 	layout *layout
 }
 
-func newLayouts() *layouts { return &layouts{of: map[string]*track{}, settles: math.MaxInt64} }
+func newLayouts() *layouts { return &layouts{of: map[string]*track{}, nextAhead: math.MaxInt64} }
 
 // open starts tracking a table at the log position where reading begins (start). certain has the layouts known for
 // sure, each with the log position from which it applies.
@@ -67,7 +67,7 @@ func (l *layouts) open(name string, start int64, certain []layoutFrom) {
 	// that reads the table begins before that position.
 	t.told = t.at() == nil && len(t.ahead) > 1
 	l.of[name] = t
-	l.setSettles()
+	l.setNextAhead()
 }
 
 // unknown reports whether a table's layout is unknown where reading begins. Only its current one is known then, from
@@ -89,14 +89,14 @@ func (l *layouts) known(name string, from, start int64) {
 	if from == start {
 		t.along[0].layout, t.ahead = t.ahead[0].layout, nil
 	}
-	l.setSettles()
+	l.setNextAhead()
 }
 
-func (l *layouts) setSettles() {
-	l.settles = math.MaxInt64
+func (l *layouts) setNextAhead() {
+	l.nextAhead = math.MaxInt64
 	for _, t := range l.of {
 		if len(t.ahead) > 0 {
-			l.settles = min(l.settles, t.ahead[0].order)
+			l.nextAhead = min(l.nextAhead, t.ahead[0].order)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (l *layouts) current(name string) *layout {
 }
 
 // due reports whether a layout in `ahead` of any track begins to apply at or before the given log position.
-func (l *layouts) due(order int64) bool { return order >= l.settles }
+func (l *layouts) due(order int64) bool { return order >= l.nextAhead }
 
 // settle makes the layouts that are certain at the given log position the current ones. It returns the tables whose
 // rows were decoded with a wrong layout before that position.
@@ -132,27 +132,27 @@ func (l *layouts) settle(order int64) (wrong []string) {
 	for name, t := range l.of {
 		for len(t.ahead) > 0 && t.ahead[0].order <= order {
 			certain := t.ahead[0]
-			if was := t.at(); was != nil && !was.same(certain.layout) && t.derived && !slices.Contains(wrong, name) {
+			if was := t.at(); was != nil && !was.same(certain.layout) && t.decoded && !slices.Contains(wrong, name) {
 				wrong = append(wrong, name)
 			}
 			t.along, t.ahead = append(t.along, certain), t.ahead[1:]
-			t.derived, t.told = false, false
+			t.decoded, t.told = false, false
 		}
 	}
-	l.setSettles()
+	l.setNextAhead()
 	return wrong
 }
 
-// altered records that a statement, which ends at the log position order, changes a table's layout. behind computes the
-// new layout from the old one; told says that the handler already knows that rows of the table are skipped. reread
-// reports whether the table's columns must be read from the server again.
+// altered records that a statement changes a table's layout. The statement ends at the log position `order`. change
+// computes the new layout from the old one; told says that the handler already knows that rows of the table are
+// skipped. reread reports whether the table's columns must be read from the server again.
 func (l *layouts) altered(
-	name string, order int64, behind func(before *layout, told bool) *layout,
+	name string, order int64, change func(before *layout, told bool) *layout,
 ) (after *layout, reread bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.of[name]
-	if after = behind(t.at(), t.told); after != t.at() {
+	if after = change(t.at(), t.told); after != t.at() {
 		t.from(order, after)
 		t.misfit = ""
 	}
@@ -166,7 +166,7 @@ func (l *layouts) addCurrent(name string, now *layout, order int64) {
 	defer l.mu.Unlock()
 	t := l.of[name]
 	t.ahead = append(t.ahead, layoutFrom{order, now})
-	l.setSettles()
+	l.setNextAhead()
 }
 
 func (l *layouts) hasAhead(name string) bool {
@@ -179,7 +179,7 @@ func (l *layouts) hasAhead(name string) bool {
 func (l *layouts) readBy(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.of[name].derived = true
+	l.of[name].decoded = true
 }
 
 // passOver reports whether the handler must be told that rows of a table are skipped: only once, until the table's

@@ -48,7 +48,7 @@ func (c *declaredColumn) tellsAll() bool {
 		strings.HasSuffix(c.collation, "_nopad_bin")
 }
 
-// cellName returns the name (Cell.Column) of the cells of rows with the given value in the column role.
+// cellName returns the name (Cell.Column) for a text that a row has in the column with the role `column`.
 func (n *columnNames) cellName(ctx context.Context, text string) (string, error) {
 	if n == nil {
 		return text, nil
@@ -138,9 +138,9 @@ func (n *columnNames) first(ctx context.Context, text string, candidates []strin
 	return text, nil
 }
 
-// given returns, as one text, the cell names that differ from the plainest equal value, because the configuration makes
-// a view from that value. Such names also appear in views that read all values of the column. So these names are part
-// of the table's identity (Source.Identities).
+// given returns, as one text, the configured values that name cells although the server has a plainer equal text: "PII"
+// instead of "pii". Such names also appear in views that read all values of the column. So these names are part of the
+// table's identity (Source.Identities).
 func (n *columnNames) given(ctx context.Context) (string, error) {
 	if n == nil {
 		return "", nil

@@ -15,8 +15,8 @@ import (
 // binlog_row_value_options = PARTIAL_JSON, and on MariaDB 11.8, which omits generated columns.
 //
 // A row is delivered if it has everything that its table's views need. Otherwise only the fact that its cell changed is
-// delivered, and the pipeline reads the row from the table. If even the cell is unknown, the table is reported as
-// changed without a log (ErrUnlogged).
+// delivered, and the pipeline reads the row from the table. If even the cell is unknown, the table is reported with
+// ErrUnlogged.
 
 type imageParts struct {
 	before, after *imagePart // nil: the images have all columns
@@ -146,7 +146,7 @@ func (p *plan) untold(part *imagePart) string {
 	return ""
 }
 
-// untold reports a table as changed without a log, because the event does not say which cells changed.
+// untold reports a table with ErrUnlogged, because the event does not say which cells changed.
 func (s *stream) untold(p *plan, column string) error {
 	return s.unlogged(p.t.Name, fmt.Errorf("table %s: the binlog holds rows without column %s, so the changed cells "+
 		"are unknown. Set binlog_row_image=FULL on the source and in its sessions: %w", p.t.Name, column,
@@ -173,11 +173,13 @@ func (c *checker) rowImages(ctx context.Context, db querier) {
 	case strings.EqualFold(v, "FULL"):
 		c.ok(rowImage, v)
 	default:
-		c.warn(rowImage, v+": "+readsCells, "SET GLOBAL binlog_row_image = FULL, and in the configuration, saves the reads")
+		c.warn(rowImage, v+": "+readsCells,
+			"SET GLOBAL binlog_row_image = FULL, and set it in my.cnf, to save these reads")
 	}
 	c.images = strings.ToUpper(v)
 	if v, err := variable(ctx, db, values); err == nil && v != "" {
-		c.warn(values, v+": "+readsCells, "SET GLOBAL binlog_row_value_options = '', and in the configuration, saves the reads")
+		c.warn(values, v+": "+readsCells,
+			"SET GLOBAL binlog_row_value_options = '', and set it in my.cnf, to save these reads")
 	}
 }
 
@@ -196,7 +198,7 @@ func (c *checker) rowColumns(srv server, x *selection) {
 			}
 			c.warn("table "+t.Name, fmt.Sprintf("binlog_row_image is %s, and column %s, which identifies "+
 				"the row's cell, is not in the primary key: %s", c.images, column.Name, cost),
-				"SET GLOBAL binlog_row_image = FULL, and in the configuration")
+				"SET GLOBAL binlog_row_image = FULL, and set it in my.cnf")
 		}
 		if !column.generated || !srv.leavesOut() {
 			continue

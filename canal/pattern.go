@@ -22,8 +22,8 @@ import (
 // A Reader's members are the tables that matched when it was opened. If the matching tables change, reading ends with
 // an error and begins again at the same position, with the new members.
 //
-// A position lists its members (layout.Members). A new member is read from its CREATE TABLE on. If the log has none, or
-// if a listed member is gone, the pattern is reported as changed without a log (ErrUnlogged).
+// A position lists its members (layout.Members). A new member is read from its CREATE TABLE on. If the log lacks that
+// statement, or if a listed member is gone, the pattern is reported with ErrUnlogged.
 type pattern struct {
 	replicator.Table
 	fold    func(string) string
@@ -32,7 +32,8 @@ type pattern struct {
 	mu   sync.Mutex
 	left map[string]error // by table ID (memberID): why a table that matches the name is not read
 
-	// These fields handle members that are not in the start position's list of members. Only the stream uses them.
+	// These fields handle the difference between the members and those that the start position lists. Only the stream
+	// uses them.
 	unsettled bool
 	named     map[string][2]string // by table ID: matching tables that statements mention but that are not members
 	pending   map[string]bool      // by table ID: members whose rows are skipped, because earlier rows were missed

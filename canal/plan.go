@@ -94,8 +94,8 @@ func (p *plan) sameKeys(s *schema) error {
 	return nil
 }
 
-// learn reads the character set tables that the needed columns require from the server. It must be called before rows
-// are read.
+// learn asks the server for the character set tables that decoding the needed columns takes. It must be called before
+// rows are read.
 func (p *plan) learn(ctx context.Context, charsets binlog.Charsets) error {
 	for i := range p.columns {
 		if !p.wanted[i] {
@@ -274,8 +274,8 @@ func (p *plan) columnAs(raw []byte) (string, error) {
 
 var errNull = errors.New("it is NULL")
 
-// addKey adds a value to the key that is being built. The key is the same as that of MakeKey with the decoded value,
-// which addKey does not allocate.
+// addKey adds a value to the key that is being built. The key is the same as MakeKey makes of decoded values, but the
+// most frequent kinds of values are not decoded, which saves allocations.
 func (p *plan) addKey(c *binlog.Column, raw []byte) error {
 	switch {
 	case raw == nil:

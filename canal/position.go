@@ -58,12 +58,13 @@ type read struct {
 	// Orders of an older epoch.
 	Older string `json:"older,omitempty"`
 
-	// Unsure has the transactions that an earlier run of replicator may have read: all that the server had executed when
-	// the next run opened the position that the earlier run saved.
+	// Unsure has transactions that an earlier run (process) may have read after it saved the position. Nothing says how
+	// far it read. So these are all transactions that the server had executed when the next run began at the position.
 	Unsure string `json:"unsure,omitempty"`
 }
 
-// withUnsure returns r with the transactions in `unsure` added, unless `before` includes all of them.
+// withUnsure returns a copy of r with `unsure` as the field Unsure. It returns r itself if `before`, the transactions
+// before the position, includes all of `unsure`.
 func (r *read) withUnsure(unsure, before *gtid.Set) *read {
 	if !notAllIn(unsure, before) {
 		return r

@@ -13,8 +13,8 @@ import (
 )
 
 // With binlog_row_image = MINIMAL, an UPDATE that does not change the configured key columns logs them only if they are
-// part of the primary key. So the row is looked up in the table by its primary key. If it is gone, or if its key may
-// have changed, the table is reported as changed without a log (ErrUnlogged).
+// part of the primary key. So the row is looked up in the table by its primary key. If the row is gone, or if its key
+// may have changed, the table is reported with ErrUnlogged.
 
 // primaryOf returns the indexes of the primary key's columns; nil if rows can't be looked up by that key.
 func (p *plan) primaryOf(s *schema) []int {

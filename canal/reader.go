@@ -32,7 +32,7 @@ type Reader struct {
 	stream   *stream
 	layouts  *layouts
 	loose    string // an incomplete list of the GTIDs before the start position, until reading completes it; "": none
-	skipEnd  int64  // the binlog's end when the reader was opened; all transactions to skip are before this end
+	skipEnd  int64  // the binlog's end when the reader was opened: transactions to skip (token.Skip) are before it
 
 	before atomic.Pointer[gtid.Set] // the transactions before start; nil until they are known
 	looked atomic.Int64             // the average size of a row in the last query of Newest; 0: unknown
@@ -290,7 +290,7 @@ func notAllIn(set, before *gtid.Set) bool {
 	return set != nil && (before == nil || !before.Includes(set))
 }
 
-// File returns the number of the latest binlog file that a requested position, delivered rows or a query has reached.
+// File returns the number of the latest binlog file that the result of Position, delivered rows or a query has reached.
 func (r *Reader) File() int64 { return r.history.file() }
 
 // Locate formats a log position, given as a number, as FILE:POS.

@@ -38,7 +38,6 @@ func IsHeartbeat(kind replication.EventType) bool {
 // KindOf returns the type of an event. raw has at least the whole header.
 func KindOf(raw []byte) replication.EventType { return replication.EventType(raw[4]) }
 
-// Header is an event's header.
 type Header struct {
 	Time   uint32
 	Kind   replication.EventType

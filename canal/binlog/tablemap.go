@@ -47,8 +47,8 @@ func SplitTableMap(body []byte) (m TableMap, c Cursor, err error) {
 	return m, c, c.Err("table map")
 }
 
-// ParseTableMap reads the whole event. f is needed because MySQL and MariaDB write character sets for different types
-// of columns (isText).
+// ParseTableMap reads the whole event. The meaning of its character sets depends on the flavor f: only MariaDB writes
+// one for a GEOMETRY column, and only MySQL for a VECTOR column (isText).
 func ParseTableMap(body []byte, f gtid.Flavor) (TableMap, error) {
 	m, c, err := SplitTableMap(body)
 	if err != nil {

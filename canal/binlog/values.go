@@ -23,8 +23,8 @@ import (
 //	column                          value
 //	TINYINT … BIGINT, YEAR, BIT     int64; uint64 above the largest int64
 //	DECIMAL                         Number: the server's digits, without ZEROFILL's zeroes
-//	FLOAT, DOUBLE                   float64: the shortest decimal that is that FLOAT, the DOUBLE itself; DOUBLE(M,D)
-//	                                rounded to D digits
+//	FLOAT                           float64 of the shortest decimal that is that FLOAT
+//	DOUBLE                          float64, for DOUBLE(M,D) rounded to D digits
 //	DATE, DATETIME, TIMESTAMP, TIME string in the server's form, fractions to the column's digits, TIMESTAMP in UTC
 //	CHAR, VARCHAR, TEXT, ENUM, SET  string in UTF-8
 //	BINARY, VARBINARY, BLOB,        []byte, BINARY padded to its length
@@ -219,7 +219,7 @@ func (c *Column) describe(m *TableMap, i int, declared *Declared, charsets Chars
 	}
 }
 
-// Learn reads the character set tables from the server that decoding the column needs. It must be called before Value.
+// Learn asks the server for the character set tables that decoding the column needs. It must be called before Value.
 func (c *Column) Learn(ctx context.Context, charsets Charsets) error {
 	if err := charsets.learn(ctx, c.Charset); err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 // advised returns the statement that a finding tells the reader to run at a server, or "". The statement is at the
 // beginning of the fix, or at the end of the detail about a table.
 func advised(detail, fix string) string {
-	if m := regexp.MustCompile(`^((?:GRANT|SET GLOBAL|ALTER TABLE|CONFIG SET|ACL SETUSER) .*?)(?:$|, and in |, where |; |: )`).
-		FindStringSubmatch(fix); m != nil {
+	if m := regexp.MustCompile(`^((?:GRANT|SET GLOBAL|ALTER TABLE|CONFIG SET|ACL SETUSER) .*?)` +
+		`(?:$|, and set it in |, where |; |: )`).FindStringSubmatch(fix); m != nil {
 		return m[1]
 	}
 	if m := regexp.MustCompile(`: (ALTER TABLE [^;]*)`).FindStringSubmatch(detail); m != nil {
