@@ -9,8 +9,8 @@ const renamed = "was renamed, or replaced by another table"
 const swapped = "was replaced by another table that was renamed to its name"
 
 // rename determines the effect of a RENAME TABLE, whose pairs the servers process from left to right. After a cut-over
-// of gh-ost or pt-online-schema-change (RENAME TABLE t TO t_old, t_new TO t), the name belongs to another table. If no
-// table has a watched name any more, its rows are gone.
+// of gh-ost or pt-online-schema-change (RENAME TABLE t TO t_old, t_new TO t), another table has the name t. If no table
+// has a watched name after the statement, the watched table's rows are gone.
 func (p *statementParser) rename() statement {
 	if !p.at(1).is("TABLE") && !p.at(1).is("TABLES") {
 		return statement{} // RENAME USER changes no table

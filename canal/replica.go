@@ -129,8 +129,8 @@ func (s server) leftOut(ctx context.Context, db querier, tables []replicator.Tab
 type silence struct {
 	mu       sync.Mutex
 	identity string
-	now      bool
-	until    int64 // number of the binlog file in which the server was first seen to log after a silence; 0: no silence
+	now      bool  // the server did not log when it was seen last
+	until    int64 // number of the first binlog file seen after the server logged again; 0: it always logged
 }
 
 func (q *silence) begins(identity string) {
@@ -139,9 +139,9 @@ func (q *silence) begins(identity string) {
 	q.identity, q.now = identity, true
 }
 
-// noteLogging records that the server logs its changes now; `file` is the number of its current binlog file. The result
-// is the number of the file that was current when logging was first seen to have resumed. It is 0 if the server was
-// never seen to change without logging.
+// noteLogging records that the server logs its changes now; `file` is the number of its current binlog file. It returns
+// the number of the first file seen after the server logged again. Before that file, changes may be missing. The result
+// is 0 if the server always logged, as far as it was seen.
 func (q *silence) noteLogging(identity string, file int64) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -19,7 +19,7 @@ type place struct {
 	event event // the event that ends at pos; unknown if nothing was read before it
 	epoch int
 	gtids *gtid.Set // all transactions before this position; with `skip`, all that were applied; nil: unknown
-	said  *gtid.Set // transactions that must precede `pos`, else it is a different log; nil: not checked
+	said  *gtid.Set // transactions that must precede `pos`, else the server has a different log; nil: not checked
 	born  uint32
 	skip  bool // drop transactions that follow this position but are in gtids: they were applied already
 	moved bool // the log position, epoch or skipped transactions differ from those in the saved Position
@@ -27,11 +27,11 @@ type place struct {
 	forked    bool // two MariaDB servers numbered transactions independently
 	anonymous bool // the last transaction that was read has no GTID
 
-	// How far readers have read the log after this position (token.Read). If `readAt` is 0, the log position is unknown,
-	// and only `beyond`, `older` and `unsure` say it.
+	// How far readers have read the log after this position (token.Read). If `readAt` is 0, only the transactions in
+	// `beyond`, `older` and `unsure` say how far.
 	readAt int64 // the log position in `read`, as a number with epoch 0
 	read   placed
-	beyond *gtid.Set
+	beyond *gtid.Set // transactions read after this position: see read.GTID; nil: none
 	older  *gtid.Set // transactions read on another server and not yet on this one: see read.Older; nil: none
 	unsure *gtid.Set // transactions that an earlier run may have read: see read.Unsure; nil: none
 }
@@ -39,8 +39,8 @@ type place struct {
 func (p place) order() int64 { return orderOf(p.epoch, p.file.number, p.pos) }
 
 // resolver finds where reading continues on the connected server after a saved position (see kinship). A log position
-// of another server means nothing in this log. So reading begins at the last file before which the server has only
-// transactions that are in the position's GTIDs.
+// of another server means nothing in this log. So reading begins at the beginning of a file: the last one for which the
+// position's GTIDs include everything in the files before it.
 //
 // GTID sets are compared here and not by the server, because MariaDB's functions only test for equality.
 type resolver struct {
@@ -226,8 +226,8 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 	return first, firstToken, nil
 }
 
-// asRead returns a place that only says that everything up to p was read; haveRead merges it into another place. It has
-// p's log position only if the saved position has it, too (not p.moved).
+// asRead returns a place that only says that everything up to p was read; haveRead merges it into another place. If p
+// was moved, only p's GTIDs say so, because nothing was read up to its log position.
 func (p place) asRead() place {
 	read := place{beyond: p.gtids}
 	if !p.moved {

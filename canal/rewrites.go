@@ -43,8 +43,8 @@ func (a alteration) rewrites(before *layout, body string, f gtid.Flavor) (column
 	return columns, false
 }
 
-// keeps reports whether a column's conversion from was to c certainly leaves all values as views show them. The body
-// column must also keep its bytes. lax means that the server converts values that don't fit, instead of refusing the
+// keeps reports whether a column's conversion from `was` to `c` certainly leaves all values as views show them. The body
+// column must also keep its bytes. `lax` means that the server converts values that don't fit, instead of refusing the
 // statement.
 func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 	if isBody && !lax {
@@ -104,8 +104,8 @@ func startsWith(list, beginning []string) bool {
 	return len(list) >= len(beginning) && slices.Equal(list[:len(beginning)], beginning)
 }
 
-// asBytes returns a text column in UTF-8 or ascii as a binary column. A conversion of a binary column keeps its values
-// only if all bytes stay the same.
+// asBytes returns a text column in UTF-8 or ascii as a binary column, which has the same bytes. `keeps` then reports
+// whether a conversion keeps the bytes.
 func (c layoutColumn) asBytes() layoutColumn {
 	if c.Charset != "utf8mb4" && c.Charset != "utf8mb3" && c.Charset != "ascii" {
 		return c

@@ -11,9 +11,9 @@ import (
 // roles has the indexes of the columns with a role (key, column, version, body) in a row image or in a query's result.
 type roles struct {
 	key     []int
-	column  int   // -1: no column
+	column  int   // -1: no column has the role `column`
 	version int   // -1: the row's log position is the version
-	body    int   // -1: no column
+	body    int   // -1: no column has the role `body`
 	extras  []int // the columns whose values go into Row.Columns
 	names   []string
 }
@@ -21,7 +21,8 @@ type roles struct {
 func noRoles() roles { return roles{column: -1, version: -1, body: -1} }
 
 // findRoles returns the indexes of the configured columns. all are the names of the table's columns. find returns the
-// index of a column, and kind returns its kind. The role that find receives is "" for a column that only "*" requests.
+// index of a column, and kind returns its kind. find receives the role "" for columns that are read only because a view
+// wants all columns ("*").
 func (t *watched) findRoles(all []string, find func(role, name string) (int, error), kind func(int) binlog.Kind) (
 	r roles, err error,
 ) {

@@ -244,7 +244,7 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 	shared := d.p.t.Shared && d.p.single // another of the pattern's tables may have a row of the same cell
 	if err != nil || !d.own || s.tx.again || shared {
 		// AnyVersion makes the pipeline read the cell's newest row from the table. The deleted row's version is unusable
-		// (invalid, or also another row's), or the cell may have newer rows.
+		// (invalid, or another row has the same version), or the cell may have newer rows.
 		version = replicator.AnyVersion
 	}
 	return s.deliver(ctx, replicator.Change{

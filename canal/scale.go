@@ -3,14 +3,13 @@ package canal
 import "math/bits"
 
 // scale maps the rows of an event to addresses (byte offsets in the binlog file), which order the rows. In compressed
-// data, `num` bytes of the file stand for `den` bytes of data. So two rows may fall on one byte; the second row gets
-// the next free address. The data is mapped to the first half of the event's bytes. The second half is room for such
-// rows.
+// data, `num` bytes of the file stand for `den` bytes of data. The data is mapped to the first half of these `num`
+// bytes. Two rows may fall on one byte. Then the second row gets the next address, for which the second half has room.
 type scale struct {
 	base     int64 // the file offset at which the event's body, or the compressed data, begins
 	offset   int64 // where this event begins within the decompressed data
 	num, den int64
-	taken    *int64 // the highest address used for a row so far; nil: the event is not compressed
+	taken    *int64 // the highest address that a row got so far; nil: the event is not compressed
 }
 
 // compressed returns the scale for compressed data. In the file, the data begins at the byte offset `base` and has the

@@ -150,8 +150,8 @@ func (r *Reader) end(ctx context.Context, conn *sql.Conn) (int64, error) {
 }
 
 // endOfRead returns the end of the binlog after rows were read. No row that was read is from a later position.
-// endOfRead also records that queries have seen everything before this end, so that later positions say so
-// (token.Read).
+// endOfRead also records that queries have seen everything before this end. Later positions contain that (token.Read),
+// because sinks may get these rows before the reader of the log gets there.
 func (r *Reader) endOfRead(ctx context.Context, conn *sql.Conn) (int64, error) {
 	file, pos, gtids, err := r.server.status(ctx, conn)
 	if err != nil {
@@ -229,7 +229,7 @@ func (x *selection) page(after string, conditions []string, of []any, limit int)
 	}
 	var order []string
 	for _, i := range x.offset {
-		order = append(order, sqlname.Quote(x.columns[i].Name)) // as the condition above compares them
+		order = append(order, sqlname.Quote(x.columns[i].Name)) // sorts as the condition compares: see `sorted`
 	}
 	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
 }

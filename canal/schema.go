@@ -103,10 +103,10 @@ func (s *schema) countable(t *replicator.Table) error {
 	for i, name := range cell {
 		quoted[i] = sqlname.Quote(name)
 	}
-	return fmt.Errorf("table %s: several rows may have the same %s, and no version column says which row is the "+
-		"newest. An append-only log must name its increasing column, with version = \"COLUMN\" in [tables.%s]. If "+
-		"each has one row, add a unique key: %sADD UNIQUE KEY (%s)", t.Name, strings.Join(cell, ", "), t.Name, alter,
-		strings.Join(quoted, ", "))
+	return fmt.Errorf("table %[1]s: several rows may have the same %[2]s, and no version column says which row is the "+
+		"newest. An append-only log must name its increasing column, with version = \"COLUMN\" in [tables.%[1]s]. If "+
+		"no two rows have the same %[2]s, add a unique key: %[3]sADD UNIQUE KEY (%[4]s)", t.Name,
+		strings.Join(cell, ", "), alter, strings.Join(quoted, ", "))
 }
 
 // tellsApart reports whether no two rows can have the same values in these columns.

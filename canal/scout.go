@@ -16,7 +16,8 @@ import (
 // unknown at the start. After the last statement that changed a table's columns, the table has its current columns;
 // without such a statement, it has had them since the start.
 //
-// The reader then reads this part of the log again. So a scout runs only if the server doesn't name columns in the log.
+// The reader must then read this part of the log a second time. To avoid that, a scout runs only if the server doesn't
+// name columns in the log.
 type scout struct {
 	ctx    context.Context
 	stream *stream          // reads the statements; it delivers nothing

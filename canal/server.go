@@ -265,8 +265,8 @@ func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtid
 	return before, err
 }
 
-// unlogged returns the server's transactions that are neither in its binlog files nor in the set others: their files
-// were purged, or they were never logged, as after restoring a backup (SET GLOBAL gtid_purged). Only MySQL lists them.
+// unlogged returns the server's transactions that are neither in its binlog files nor in `others`: their files were
+// purged, or they were never logged, as after restoring a backup (SET GLOBAL gtid_purged). Only MySQL lists them.
 func (s server) unlogged(ctx context.Context, db querier, others *gtid.Set) (*gtid.Set, error) {
 	if s.flavor != gtid.MySQL {
 		return gtid.New(s.flavor), nil

@@ -33,7 +33,7 @@ type Config struct {
 	ReadTimeout time.Duration // how long a connection may be silent before it counts as dead; 0: three heartbeats
 	Logger      *slog.Logger  // nil: nothing is logged
 
-	Layouts replicator.Layouts // stores the tables' columns that positions name by digest; nil: in memory
+	Layouts replicator.Layouts // stores tables' columns by digest, because positions have only digests; nil: in memory
 }
 
 const defaultHeartbeat = 30 * time.Second
@@ -54,7 +54,7 @@ type access struct {
 	births births
 	torn   torn
 	silent silence
-	format atomic.Pointer[string] // binlog_format as textual last read it, "" for ROW; nil: not read yet
+	format atomic.Pointer[string] // what the method textual returned last (binlog_format, "" for ROW); nil: not called
 	codes  binlog.CodeTables
 
 	layouts keptLayouts
@@ -338,7 +338,7 @@ func newest(known []replicator.Position) (last replicator.Position) {
 // tables, or all tables if no table is named.
 func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...string) (replicator.Reader, error) {
 	if len(at) == 0 {
-		return nil, errors.New("canal: no position to open at")
+		return nil, errors.New("canal: Open was called without a position")
 	}
 	link.Renew(s.db) // new sessions, because an old one may lack a privilege that was granted since the last failure
 	conn, srv, err := s.connect(ctx)

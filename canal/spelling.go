@@ -25,7 +25,7 @@ func (s *schema) mixesSpellings(t *replicator.Table) bool {
 }
 
 // respelt reports whether the column may hold different texts that it treats as equal. ENUM and SET can't, because they
-// hold only their members. Nor can CHAR with a _bin collation, because CHAR has no trailing spaces.
+// hold only their members. Nor can CHAR with a _bin collation, which ignores only trailing spaces: CHAR has none.
 func (c *declaredColumn) respelt() bool {
 	return newSelected(c).kind == binlog.KindText && !c.tellsAll() &&
 		!(c.dataType == "char" && strings.HasSuffix(c.collation, "_bin"))
@@ -38,8 +38,8 @@ func (c *declaredColumn) bytes() string {
 	return "CAST(CONVERT(" + c.reference() + " USING utf8mb4) AS BINARY)"
 }
 
-// MixesSpellings reports whether a cell of the table may have several rows, whose keys differ but are equal to the
-// server, such as "a" and "A".
+// MixesSpellings reports whether a cell of the table may have several rows, whose keys the server treats as equal
+// although they are spelled differently ("a" and "A").
 func (r *Reader) MixesSpellings(table string) bool {
 	return slices.ContainsFunc(r.tables.byName[table], func(w *watched) bool { return w.schema.Load().mixed })
 }
@@ -106,8 +106,8 @@ func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.K
 	return slices.DeleteFunc(slices.Clone(keys), func(k replicator.Key) bool { return alone[k] }), nil
 }
 
-// spelledAlone sets alone for each key that is spelled in only one way: all of its rows have exactly the given text. If
-// another session has locked a row of one key, the other keys don't wait for it.
+// spelledAlone adds to `alone` each key that is spelled in only one way: all of its rows have exactly the given text. If
+// another session has locked a row of one key, the other keys don't wait for that row.
 func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys []replicator.Key,
 	alone map[replicator.Key]bool) error {
 	query, args, err := x.spellingsQuery(keys)
