@@ -69,8 +69,8 @@ func (t tables) made(id string) {
 }
 
 // settleMembers records the tables that each pattern matches, once reading has passed the position where the log ended
-// when the reader was opened. It reports a pattern with ErrUnlogged if a table of the saved position is gone, or if rows
-// of a new table were skipped.
+// when the reader was opened. It reports a pattern with ErrUnlogged if a table of the saved position is gone, or if
+// rows of a new table were skipped.
 func (s *stream) settleMembers(order int64) error {
 	for _, p := range s.tables.patterns {
 		if !p.unsettled || order < p.end {

@@ -112,8 +112,8 @@ func (s *stream) refer(ctx context.Context, p *plan, place scale, images []*imag
 			}
 			key, err := p.referenceOf(r, img)
 			if err != nil {
-				return p.t.fatal(fmt.Errorf("table %s: the columns by which rows of %s are joined with this table: %w. %s",
-					p.t.Name, r.table, err, wayOut))
+				return p.t.fatal(fmt.Errorf("table %s: the columns by which rows of %s are joined with this table: "+
+					"%w. %s", p.t.Name, r.table, err, wayOut))
 			}
 			if key == "" || key == told {
 				continue
@@ -257,9 +257,9 @@ func (x *selection) referringPage(ctx context.Context, db querier, f *fence, con
 	return cells, next, err
 }
 
-// referringCondition returns the SQL condition for the rows of the table `own` that are joined with the rows that `refs`
-// identify; "" if `own` no longer has the lookup. If the lookup compares values from several tables, the condition
-// follows only the first of these tables, so it may select too many rows.
+// referringCondition returns the SQL condition for the rows of the table `own` that are joined with the rows that
+// `refs` identify; "" if `own` no longer has the lookup. If the lookup compares values from several tables, the
+// condition follows only the first of these tables, so it may select too many rows.
 func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	condition string, args []any, err error,
 ) {

@@ -43,9 +43,9 @@ func (a alteration) rewrites(before *layout, body string, f gtid.Flavor) (column
 	return columns, false
 }
 
-// keeps reports whether a column's conversion from `was` to `c` certainly leaves all values as views show them. The body
-// column must also keep its bytes. `lax` means that the server converts values that don't fit, instead of refusing the
-// statement.
+// keeps reports whether a column's conversion from `was` to `c` certainly leaves all values as views show them. The
+// body column must also keep its bytes. `lax` means that the server converts values that don't fit, instead of refusing
+// the statement.
 func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 	if isBody && !lax {
 		c, was = c.asBytes(), was.asBytes()

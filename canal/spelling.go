@@ -106,8 +106,8 @@ func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.K
 	return slices.DeleteFunc(slices.Clone(keys), func(k replicator.Key) bool { return alone[k] }), nil
 }
 
-// spelledAlone adds to `alone` each key that is spelled in only one way: all of its rows have exactly the given text. If
-// another session has locked a row of one key, the other keys don't wait for that row.
+// spelledAlone adds to `alone` each key that is spelled in only one way: all of its rows have exactly the given text.
+// If another session has locked a row of one key, the other keys don't wait for that row.
 func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys []replicator.Key,
 	alone map[replicator.Key]bool) error {
 	query, args, err := x.spellingsQuery(keys)
