@@ -66,8 +66,8 @@ type digestAt struct {
 }
 
 // layoutOf returns the digest of the table's layout at the token's position. If the reader that saved this position did
-// not watch the table, layoutOf takes the lowest of the other start positions (t.others) whose reader did. known is
-// false if the layout there is unknown.
+// not watch the table, layoutOf returns the digest at the lowest of the other start positions (t.others) whose reader
+// did. known is false if the layout there is unknown.
 func (t token) layoutOf(table string) (at digestAt, known bool) {
 	lowest := int64(math.MaxInt64)
 	for _, p := range append([]token{t}, t.others...) {

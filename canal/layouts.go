@@ -143,9 +143,9 @@ func (l *layouts) settle(order int64) (wrong []string) {
 	return wrong
 }
 
-// altered records that a statement changes a table's layout. The statement ends at the log position `order`. change
-// computes the new layout from the old one; told says that the handler already knows that rows of the table are
-// skipped. reread reports whether the table's columns must be read from the server again.
+// altered records that a statement changes a table's layout. The statement ends at the log position `order`. The
+// function `change` computes the new layout from the old one; `told` says that the handler already knows that rows of
+// the table are skipped. `reread` reports whether the table's columns must be read from the server again.
 func (l *layouts) altered(
 	name string, order int64, change func(before *layout, told bool) *layout,
 ) (after *layout, reread bool) {

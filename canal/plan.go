@@ -94,8 +94,8 @@ func (p *plan) sameKeys(s *schema) error {
 	return nil
 }
 
-// learn asks the server for the character set tables that decoding the needed columns takes. It must be called before
-// rows are read.
+// learn asks the server for the character set tables that decoding the needed columns requires. It must be called
+// before rows are read.
 func (p *plan) learn(ctx context.Context, charsets binlog.Charsets) error {
 	for i := range p.columns {
 		if !p.wanted[i] {

@@ -19,7 +19,7 @@ type place struct {
 	event event // the event that ends at pos; unknown if nothing was read before it
 	epoch int
 	gtids *gtid.Set // all transactions before this position; with `skip`, all that were applied; nil: unknown
-	said  *gtid.Set // transactions that must precede `pos`, else the server has a different log; nil: not checked
+	said  *gtid.Set // transactions that must precede `pos`, else this is a different log; nil: not checked
 	born  uint32
 	skip  bool // drop transactions that follow this position but are in gtids: they were applied already
 	moved bool // the log position, epoch or skipped transactions differ from those in the saved Position

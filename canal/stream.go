@@ -30,7 +30,7 @@ type stream struct {
 	keep     func(context.Context, ...*layout) error       // stores layouts, so that positions can name them
 	origins  originCache
 	begun    func(context.Context) error // called at the beginning of a MySQL binlog file
-	onStart  func(before *gtid.Set)      // receives the transactions before the start, if reading had to find them
+	onStart  func(before *gtid.Set)      // gets the transactions before the start, if only reading the file showed them
 
 	epoch    int
 	file     fileName
@@ -47,19 +47,19 @@ type stream struct {
 	// inside a file.
 	until     int64
 	untilGTID *gtid.Set // collects the transactions before `until`, if these were unknown
-	said      *gtid.Set // transactions that must precede `until`, else it is a different log; nil: not checked
+	said      *gtid.Set // transactions that must precede `until`, else this is a different log; nil: not checked
 	skip      *gtid.Set // transactions that were already applied, on another server; nil: none
 	guards    []*mariaGuard
 
-	// Transactions that sinks may already have, with Orders of an older epoch: they were read before, on another server or
-	// perhaps by an earlier run of replicator. Their old rows would count as newer than applied ones. So they are
-	// delivered as deletes of unknown versions, which makes the pipeline re-read the cells. nil: none.
+	// Transactions that sinks may already have: they were read on another server, or perhaps by an earlier run of
+	// replicator. Here they get higher Orders, so their rows would count as newer than what the sinks have. So they are
+	// delivered as deletes with AnyVersion, which makes the pipeline re-read the cells. nil: none.
 	again *gtid.Set
-	// Sinks may also have the changes before this log position (a number, with epoch 0), which may have no GTIDs. So these
-	// changes, too, are delivered as deletes of unknown versions. 0: none.
+	// Sinks may already have all changes before this log position, too, even if the changes have no GTIDs. They are
+	// delivered in the same way. The position is a number with epoch 0. 0: none.
 	againTo int64
 
-	torn map[beginning]bool // transactions that a crash cut off in their file; delivered as deletes of unknown versions
+	torn map[beginning]bool // transactions that a crash cut off in their file; delivered as deletes with AnyVersion
 	shut bool               // an event ended the file; if the next file begins without such an event, the server died
 
 	left    *leaving                                   // how far the previous file was read; nil after `follows` is called
@@ -153,9 +153,9 @@ func (s *stream) note(h binlog.Header, start int64) {
 		s.prior = s.ended
 	}
 	s.ended = event{h.Size, s.sum}
-	// Size and checksum of these two kinds of events can't identify a position. The server changes a file's first event
-	// when it ends the file. Inside a transaction, events of MariaDB 11.4 and later may not say where they end, so s.pos
-	// may be too low.
+	// Two kinds of events can't identify a position by their size and checksum. One is a file's first event, which the
+	// server changes when it ends the file. The other is an event that doesn't say where it ends (inside transactions
+	// since MariaDB 11.4): s.pos may then be too low.
 	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT || h.LogPos == 0 {
 		s.ended = event{}
 	}
@@ -192,8 +192,8 @@ func hasChecksum(raw []byte) bool {
 }
 
 // advance moves the position to the end of an event. It adds up the sizes of events, because positions in event headers
-// have only 32 bits, and since MariaDB 11.4 are 0 inside transactions. If the header has a position, it shows the gap
-// that events leave that the server doesn't send.
+// have only 32 bits, and since MariaDB 11.4 are 0 inside transactions. The server doesn't send some events. The next
+// position in a header shows how large they are.
 func (s *stream) advance(h binlog.Header) error {
 	if h.Flags&binlog.ArtificialFlag != 0 || binlog.IsHeartbeat(h.Kind) {
 		return nil

@@ -169,8 +169,8 @@ func (s *stream) passOver(p *plan) error {
 		replicator.ErrUnlogged))
 }
 
-// settled makes the layouts current that are certain at the given log position. It must be called before the position
-// advances there, so that a problem is reported before a later position is saved.
+// settled switches to the layouts in track.ahead that apply from the given log position on. It must be called before
+// the position advances there, so that a problem is reported before a later position is saved.
 func (s *stream) settled(order int64) error {
 	if s.layouts == nil || !s.layouts.due(order) {
 		return nil

@@ -18,8 +18,8 @@ import (
 // MariaDB leaves it. A Reader continues with the next file.
 //
 // A Reader delivers rows before it has read the end of their transaction. So the first Reader that reaches the file's
-// end fails, and remembers where the transaction begins. The next one delivers the transaction's rows as deletes of
-// unknown versions, so that the pipeline re-reads their cells (stream.again).
+// end fails, and remembers where the transaction begins. The next one delivers the transaction's rows as deletes with
+// AnyVersion, so that the pipeline re-reads their cells (stream.torn).
 //
 // If the redo log is not written at each commit, tables may even lack transactions that are complete in the binlog.
 // Nothing shows which ones, so a warning is logged.
@@ -103,7 +103,7 @@ func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Positi
 	if err := r.stream.abandon(); err != nil {
 		return next, err
 	}
-	r.stream.shut = true      // this function logs that the server died, so method follows must not log it again
+	r.stream.shut = true      // the warning below says that the server died, so Reader.follows must not say so again
 	r.stream.checksum = false // a dump begins without checksums, until the file says whether its events have them
 	r.source.cfg.Logger.Warn("a binlog file ends within an event, because the source died while it wrote. The "+
 		"incomplete transaction was not committed. Reading continues with the next file. If the source's "+

@@ -171,7 +171,7 @@ func (s *stream) begin(ctx context.Context, h binlog.Header, tx transaction) err
 // needed only if the transactions before the start are unknown.
 func (s *stream) previousGTIDs(ctx context.Context, body []byte) error {
 	if s.untilGTID == nil {
-		if err := s.idle(); err != nil || s.begun == nil { // a new file is a position between two transactions
+		if err := s.idle(); err != nil || s.begun == nil { // the start of a new file is between two transactions
 			return err
 		}
 		return s.begun(ctx)
@@ -288,7 +288,11 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text,
 
 // wayOut tells the operator how to go on after changes that can't be read from the binlog.
 const wayOut = "`replicator rebuild " + remedy.Views + "` fills the table's views again. To skip this transaction, " +
-	"use checkpoint set with the position of its end (SHOW BINLOG EVENTS shows it)"
+	"stop the program, run " + checkpointSet + " with the position of its end (SHOW BINLOG EVENTS shows it), and " +
+	"start it again"
+
+// checkpointSet is the command that lets views continue at another position. The program must not be running.
+const checkpointSet = "`replicator checkpoint set --pos FILE:POS " + remedy.Views + "`"
 
 // rolledBack reports a transaction that was rolled back, entirely or in part. It is in the binlog only if it changed a
 // table without transactions, or on MariaDB created or dropped a temporary table. Its rows were already delivered, and
@@ -300,8 +304,8 @@ func (s *stream) rolledBack() error {
 	var errs []error
 	for _, t := range s.rowed {
 		errs = append(errs, s.unlogged(t.Name, fmt.Errorf("table %s was changed in a transaction that was rolled back, "+
-			"wholly or in part. The binlog holds its rows, as it does if the transaction also creates or drops a "+
-			"temporary table or changes a table without transactions. The rows were passed to the views before the rollback: %w",
+			"wholly or in part. The binlog has the transaction because it also created or dropped a temporary table, "+
+			"or changed a table without transactions. Its rows were passed to the views before the rollback: %w",
 			t.Name, replicator.ErrUnlogged)))
 	}
 	return errors.Join(errs...)
@@ -381,9 +385,9 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 	return s.columnsChanged(st, table, rewritten, anyOf)
 }
 
-// mariaGuard proves that another MariaDB server has the history that was read before. The GTID position of a domain is
-// a number, which doesn't say which server wrote the transaction. So the log must have exactly the transaction that was
-// read last, or the list at the file's beginning must name it. Otherwise there are three cases:
+// mariaGuard proves that another MariaDB server has the history that was read before. The last number of a domain does
+// not prove that, because two servers may give one number to different transactions. So the log must have exactly the
+// transaction that was read last, or the list at the file's beginning must name it. Otherwise there are three cases:
 //
 //   - Another transaction has the number, after earlier transactions of the same server: the histories diverged,
 //     because a replica without the latest transactions was promoted.
@@ -394,7 +398,7 @@ type mariaGuard struct {
 	want   map[string]gtid.Run // by domain: the last transaction that was read (in Last); removed when the log has it
 	from   map[string]string   // by domain: the server that wrote the transaction that was read last
 	parted map[string]bool     // domains in which the log has an earlier transaction of the same server
-	what   error               // the error if the log lacks the last transaction of a domain; nil: it depends on the case
+	what   error               // what a refusal wraps; nil: ErrLost in the first two cases above, nothing in the third
 }
 
 func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {

@@ -58,8 +58,8 @@ func (s *schema) withoutRowEnd(columns []string) []string {
 	return slices.DeleteFunc(slices.Clone(columns), func(name string) bool { return strings.EqualFold(name, s.rowEnd) })
 }
 
-// rowEndOf returns the index of the column with the end of a row's validity (system versioning), or -1. The rows may be
-// from a time when the table was versioned, unlike now.
+// rowEndOf returns the index of the column with the end of a row's validity (system versioning), or -1. It also finds
+// the column in rows that were logged before the table's versioning was dropped.
 func rowEndOf(s *schema, columns []binlog.Column) int {
 	last := len(columns) - 1
 	if s.rowEnd == "" && last > 1 && columns[last-1].Name == impliedRowStart && columns[last].Name == impliedRowEnd &&

@@ -141,7 +141,7 @@ func (w *versionWalk) newest(ctx context.Context, db querier, query string, args
 				}
 			}
 		}
-		// An invalid version also has a `number`. It orders the row in the same way as for a row from the binlog.
+		// An invalid version also has a `number`, which sorts the row as the reader of the binlog would.
 		number, _ := w.columns[w.version].version(values[w.version])
 		last.set(values, number, last.place+1)
 		if best.values == nil || number >= best.number {

@@ -56,7 +56,7 @@ type ruling struct {
 	kinship
 	why   string
 	gtids *gtid.Set // the position's GTIDs; nil if it has none, or if `said` has them
-	said  *gtid.Set // transactions that must precede the position, else it is a different log; nil: not checked
+	said  *gtid.Set // transactions that must precede the position, else this is a different log; nil: not checked
 	born  uint32    // when the position's file was begun; known only if the server has the position's log
 
 	// The transactions that a MariaDB server has executed; nil unless the server certainly has the position's log. GTID
@@ -76,7 +76,7 @@ func (r *resolver) judge(ctx context.Context, t token) (ruling, error) {
 	}
 	if t.Read != nil && t.Read.File != "" {
 		if read, err := r.atPlace(ctx, t.Read.placed); err != nil || read.kinship != theSame {
-			if read.kinship == purged { // not purged: the position's own file is older, and still exists
+			if read.kinship == purged { // an older file still exists, so this one was not purged: the log is different
 				read.kinship = another
 			}
 			return read, err
@@ -161,8 +161,8 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	if t.Skip {
 		return nil
 	}
-	// MariaDB knows the GTIDs at most positions of its binlog, but not at all. At the others, the event that ends at the
-	// position proves that the log is the same, if the file still has it.
+	// MariaDB can't tell the GTIDs at every position of its binlog. Where it can't, the event that ends at the position
+	// proves that the log is the same, if the file still has it.
 	at, known, err := r.server.remembered(ctx, r.db, t.File, t.Pos)
 	switch {
 	case err != nil:
@@ -194,9 +194,9 @@ func otherBefore(now, before string) string {
 	return fmt.Sprintf("the transactions before the position are %s now, and were %s", now, before)
 }
 
-// stillSame checks that this server's log is still the one being read. After a RESET, both servers go on with
-// heartbeats, and send nothing else until the new file is longer than the deleted file of the same name was. So
-// stillSame is called at heartbeats.
+// stillSame checks that this server's log is still the one being read. After a RESET, MySQL and MariaDB send only
+// heartbeats until the new file is longer than the deleted file of the same name was. So stillSame is called at
+// heartbeats.
 func (r *Reader) stillSame(ctx context.Context) error {
 	s := r.stream
 	if s.tx.open || s.until > 0 {
@@ -304,8 +304,9 @@ func (r *resolver) refusal(t token, d ruling) error {
 		return fmt.Errorf("%w: the checkpoint is at %s, but %s (the server purges binlogs after "+
 			"binlog_expire_logs_seconds)", replicator.ErrLost, t, d.why)
 	case unlogged:
-		return fmt.Errorf("%w: the checkpoint is at %s, and %s. If the lost changes don't concern the views, "+
-			"checkpoint set lets the views continue from another position", replicator.ErrLost, t, d.why)
+		return fmt.Errorf("%w: the checkpoint is at %s, and %s. If the lost changes don't concern the views, stop the "+
+			"program, run "+checkpointSet+" with a position after these changes, and start it again",
+			replicator.ErrLost, t, d.why)
 	case another:
 		return errAnother(t, d.why)
 	case behind:
@@ -315,13 +316,14 @@ func (r *resolver) refusal(t token, d ruling) error {
 	return replicator.Fatal(fmt.Errorf("the checkpoint %s belongs to %s. The source is now %s, and no GTIDs prove "+
 		"that it has the same changes: %s. Point the source at the old server. Or `replicator "+
 		"rebuild "+remedy.Views+"` fills the views again from the new server. If you know up to which position of its "+
-		"log the views are complete, use checkpoint set", t, t.Server, r.server.identity, d.why))
+		"log the views are complete, stop the program, run "+checkpointSet+" with that position, and start it again",
+		t, t.Server, r.server.identity, d.why))
 }
 
 // errAnother returns the error for a position that was read from a different log than the source's current one.
 func errAnother(at token, why string) error {
 	return replicator.Fatal(fmt.Errorf("%w: %s in the source's binlog is not the position that was read before: %s. "+
 		"The source's binlogs were reset (RESET), or the source was restored or set back. If the views include "+
-		"everything before some position of the log, checkpoint set lets them continue from there", replicator.ErrLost,
-		at, why))
+		"everything before some position of the new log, stop the program, run "+checkpointSet+" with that "+
+		"position, and start it again", replicator.ErrLost, at, why))
 }

@@ -38,8 +38,8 @@ func (c *Column) measureOld(declared *Declared) error {
 
 // ErrOldTime means that a row has a time in MariaDB's older format, and that the table was altered after the row was
 // written. So the number of fractional digits is unknown.
-var ErrOldTime = errors.New("the row's value is in MariaDB's 5.3 format (mysql56_temporal_format=OFF). The number of " +
-	"fractional digits is unknown, because the binlog doesn't tell it and the table was altered after the row's write")
+var ErrOldTime = errors.New("the row's value is in MariaDB's 5.3 format (mysql56_temporal_format=OFF). Its number of " +
+	"fractional digits is unknown: the binlog doesn't tell it, and the table was altered after the row was written")
 
 // hiresClock decodes a time in MariaDB's older format, with fractional digits. DATETIME and TIME are one number in
 // units of the last digit, and a TIME is counted from -839 hours. TIMESTAMP has its seconds first, then its fraction.
