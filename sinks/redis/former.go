@@ -103,8 +103,8 @@ func (t *Target) isOfAnother(k *keeper, c claim) bool {
 }
 
 // takeBack removes contributions that earlier definitions of the views made, if `which` returns true for them. It
-// considers only views that are being filled. It writes states with a generation (number of a definition) below the
-// view's own, so that these states don't count.
+// considers only views that are being filled. It writes states with the generation (number of a definition) below the
+// view's own, which no definition has, so these states don't count.
 func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, *viewRecord) (bool, error)) error {
 	if !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.former }) {
 		return nil

@@ -117,12 +117,12 @@ func (m *viewMark) keys(more ...string) []string {
 // vacated reports whether the view was forgotten, and the source's contributions to it were removed.
 func (m *viewMark) vacated() bool { return m.forgotten() && m.marks[0].Vacated }
 
-// generation returns the number of a new generation of the view: the time, or the highest number so far plus one,
-// whichever is higher.
+// generation returns the number of a new generation of the view: the time, or the highest number so far plus two,
+// whichever is higher. The number below it belongs to no definition: takeBack uses it.
 func (m *viewMark) generation() uint64 {
 	g := uint64(time.Now().UnixMilli())
 	for _, one := range m.marks {
-		g = max(g, one.Generation+1)
+		g = max(g, one.Generation+2)
 	}
 	return g
 }

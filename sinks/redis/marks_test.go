@@ -66,6 +66,26 @@ func TestAViewIsForgottenAlsoWhereTheClockWasAhead(t *testing.T) {
 	}
 }
 
+// The generation after the stored one is then the next number, not the time. What the earlier definition contributed must
+// still count as older than it.
+func TestAnEarlierDefinitionIsTakenBackAlsoWhereTheClockWasAhead(t *testing.T) {
+	v := view("c", "counter", "c:{a}", "n")
+	f := open(t, v)
+	ahead := opened(v.Fingerprint, uint64(time.Now().Add(time.Hour).UnixMilli()))
+	if err := f.rdb.HSet(t.Context(), f.sink.markKeys("")[0], v.Name, ahead.encode()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, f.open(t, v), put(cellOf(t, "cell", "users", "a"), 10, replicator.Entry{Key: "c", Fields: []any{int64(5)}}))
+	redefined := *v
+	redefined.Fingerprint, redefined.From = "2", []replicator.Feed{{Table: "other"}}
+	if err := f.open(t, &redefined).(replicator.Relinquisher).Relinquish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.cli(t, "GET", "c"); got != "" {
+		t.Errorf("the counter shows %s of a cell that no longer feeds it", got)
+	}
+}
+
 // An open target has an earlier generation than a view that was forgotten or redefined since.
 func TestATargetOfAnEarlierGenerationWritesNothing(t *testing.T) {
 	v := view("c", "counter", "c:{a}", "n")
