@@ -244,7 +244,7 @@ func (c *checker) retention(ctx context.Context, db querier, srv server) {
 		c.ok("binlog retention", "binlogs are kept until they are purged by hand")
 	case kept < minRetention:
 		c.warn("binlog retention", human.Duration(kept),
-			"raise binlog_expire_logs_seconds: an outage longer than the retention means a rebuild")
+			"raise binlog_expire_logs_seconds (MySQL 5.7: expire_logs_days). A longer outage means a rebuild")
 	default:
 		c.ok("binlog retention", human.Duration(kept))
 	}

@@ -302,7 +302,7 @@ func (r *resolver) refusal(t token, d ruling) error {
 		return nil
 	case purged:
 		return fmt.Errorf("%w: the checkpoint is at %s, but %s (the server purges binlogs after "+
-			"binlog_expire_logs_seconds)", replicator.ErrLost, t, d.why)
+			"binlog_expire_logs_seconds, in MySQL 5.7 expire_logs_days)", replicator.ErrLost, t, d.why)
 	case unlogged:
 		return fmt.Errorf("%w: the checkpoint is at %s, and %s. If the lost changes don't concern the views, stop the "+
 			"program, run "+checkpointSet+" with a position after these changes, and start it again",
