@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -136,14 +137,26 @@ func TestABatchCostsWhatItDid(t *testing.T) {
 		t.Fatal(err)
 	}
 	servertest.EachKindInTurn(t, func(t *testing.T, kind servers.Kind) { // or a server's start would be counted
-		for name, got := range batchCosts(t, servertest.Shared(t, kind)) {
-			name = string(kind) + " " + name
-			if os.Getenv("REPLICATOR_UPDATE") != "" {
-				want[name] = got
-			} else if !got.is(want[name]) {
-				t.Errorf("%s:\n%+v, and it was\n%+v", name, got, want[name])
+		s := servertest.Shared(t, kind)
+		if os.Getenv("REPLICATOR_UPDATE") != "" {
+			for name, got := range batchCosts(t, s) {
+				want[string(kind)+" "+name] = got
+			}
+			return
+		}
+		var wrong []string
+		for range 3 { // other sessions of the server look rows up, too, but hardly each time
+			wrong = nil
+			for name, got := range batchCosts(t, s) {
+				if name = string(kind) + " " + name; !got.is(want[name]) {
+					wrong = append(wrong, fmt.Sprintf("%s:\n%+v, and it was\n%+v", name, got, want[name]))
+				}
+			}
+			if len(wrong) == 0 {
+				return
 			}
 		}
+		t.Error(strings.Join(wrong, "\n"))
 	})
 	if os.Getenv("REPLICATOR_UPDATE") != "" {
 		text, err := json.MarshalIndent(want, "", "  ")
@@ -187,7 +200,7 @@ func batchCosts(t *testing.T, s *servers.Server) map[string]cost {
 	measure := func(name string, size int, next func() []replicator.Op) {
 		c.apply(t, next()) // the first batch makes connections and grows buffers
 		var got cost
-		for i := range 10 { // at least once, no other goroutine or session of the server does anything meanwhile
+		for i := range 10 { // at least once, no other goroutine does anything meanwhile
 			ops := next()
 			looked, written := rowsHandled(t, db)
 			trips, bytes := w.trips.Load(), w.bytes.Load()
@@ -195,15 +208,13 @@ func batchCosts(t *testing.T, s *servers.Server) map[string]cost {
 			runtime.ReadMemStats(&before)
 			c.apply(t, ops)
 			runtime.ReadMemStats(&after)
-			now := cost{RoundTrips: w.trips.Load() - trips, Bytes: w.bytes.Load() - bytes,
-				Allocated: math.Round(10*float64(after.Mallocs-before.Mallocs)/float64(size)) / 10}
-			now.Looked, now.Written = rowsHandled(t, db)
-			now.Looked, now.Written = now.Looked-looked, now.Written-written
-			if i > 0 { // what others do can only add
-				now.Looked, now.Written = min(now.Looked, got.Looked), min(now.Written, got.Written)
-				now.Allocated = min(now.Allocated, got.Allocated)
+			allocated := math.Round(10*float64(after.Mallocs-before.Mallocs)/float64(size)) / 10
+			if i > 0 {
+				allocated = min(allocated, got.Allocated)
 			}
-			got = now
+			got = cost{RoundTrips: w.trips.Load() - trips, Bytes: w.bytes.Load() - bytes, Allocated: allocated}
+			got.Looked, got.Written = rowsHandled(t, db)
+			got.Looked, got.Written = got.Looked-looked, got.Written-written
 		}
 		costs[name] = got
 	}
