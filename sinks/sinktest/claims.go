@@ -64,7 +64,11 @@ func (f *fixture) claimedBy(one, other string) {
 	for _, name := range []string{one, other} {
 		targets[name] = open(f.t, f.s, name, f.s.Views)
 	}
-	for seed := range uint64(6) {
+	seeds := uint64(2)
+	if soak(f.t) > 0 {
+		seeds = 50
+	}
+	for seed := range seeds {
 		f.texts = map[string]bool{}
 		c := &claims{fixture: f, names: []string{one, other}, sides: map[string]*claimant{},
 			owner: map[replicator.Cell]string{}, letters: map[letter]bool{}, now: 100 + 1000*int64(seed)}
