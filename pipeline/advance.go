@@ -14,9 +14,9 @@ import (
 type urgency int
 
 const (
-	saveNothing urgency = iota // move the position in memory only, for a caller that waits for a log position
+	saveNothing urgency = iota // move the position in memory only
 	saveDue                    // once an interval: save if there is anything new, or if the last save is old
-	saveNow                    // save if the position moved at all: at a stop, a fill's end, a new log file (nameFile)
+	saveNow                    // save even if only the position has moved, and no change was applied
 )
 
 // idleMark is the longest time between two saves of the position in the sink while the log has no changes for these
@@ -24,8 +24,8 @@ const (
 // save.
 const idleMark = time.Minute
 
-// followedMark is the longest time between two saves of the position in the sink, like idleMark, if other programs read
-// the positions there: readers of a changelog, or the other members of a Kafka group.
+// followedMark replaces idleMark if other programs read the positions in the sink: readers of a changelog, or the other
+// members of a Kafka group.
 const followedMark = 5 * time.Second
 
 // idleAsk is how often an idle session checks that the sink answers, so that the lag shows an outage even if there is
@@ -47,7 +47,7 @@ type saver struct {
 	goesOn func() // called each interval in which the session makes progress
 
 	mu        sync.Mutex
-	proved    bool                // the position includes the proof from the log's first events: see advance
+	proved    bool                // the position was asked for again after the log's first events: see advance
 	marked    replicator.Standing // the progress that this session last saved in the sink
 	markedAt  time.Time
 	askedAt   time.Time // when the sink was last asked whether it still has the progress in `marked`
@@ -108,8 +108,8 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	at := s.progress.current().Position
 	heard := s.reach.heard.Load()
 	if low := s.lanes.low(); low > at.Order || u == saveNow || heard && !s.proved {
-		// At the next start, the saved position must prove that the log is still the same. The reader may learn the
-		// proof (such as GTIDs) only from the log's first events. So ask it for the position again after these.
+		// At the next start, the saved position must show whether the log is still the same. The reader may learn what
+		// shows that (such as GTIDs) only from the log's first events. So ask it for the position again after these.
 		at = s.reader.Position(max(low, at.Order))
 		s.proved = heard
 		s.progress.moveTo(at)
@@ -139,9 +139,9 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	return s.save(ctx)
 }
 
-// nameFile saves a position that names the source's latest log file, before rows from that file are applied. If the
-// program then ends and the source is restored from a backup, the next session can tell that the file is a different
-// one.
+// nameFile saves a position that has the number of the source's latest log file, before rows from that file are
+// applied. If the source is then restored from a backup, it will write another file of that number. A later start can
+// tell the two files apart.
 func (s *saver) nameFile(ctx context.Context) error {
 	s.naming.Lock()
 	defer s.naming.Unlock()

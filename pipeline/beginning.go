@@ -11,9 +11,9 @@ import (
 // checkpoint, and `mark`, the progress that the sink keeps with the data (nil: none). Changes that are then repeated do
 // no harm. Special cases:
 //
-//   - saved is Unmarked (the sink has no mark of it yet): saved counts, until the sink has a mark of the same
+//   - saved is Unmarked, because it was not yet saved in the sink: saved counts, until the sink has a mark of the same
 //     definition, and of the same fill or a later one.
-//   - mark is missing or has another definition: the sink lost the view, and the error wraps ErrSinkLost.
+//   - Otherwise, if mark is missing or has another definition, the sink lost the view. The error wraps ErrSinkLost.
 //   - mark is in a later fill than saved: the view continues that fill. If mark is in an earlier fill, the fill of
 //     saved starts again.
 //   - The source is a Changelog: outside of fills, mark alone counts. saved may be old, because another process may
@@ -25,7 +25,8 @@ func beginning(saved replicator.Checkpoint, mark *replicator.Mark, changelog boo
 	case saved.Unmarked && (!known || mark.Epoch < saved.Epoch):
 		return saved.Standing, nil
 	case mark != nil && !same:
-		return saved.Standing, fmt.Errorf("the sink now has another definition of the view: %w", replicator.ErrSinkLost)
+		return saved.Standing, fmt.Errorf("the view in the sink now has another definition (another replicator "+
+			"rebuilt it, or the sink was restored from a backup): %w", replicator.ErrSinkLost)
 	case !known && mark != nil && mark.Lost != nil:
 		return saved.Standing, mark.Lost
 	case !known:
@@ -59,7 +60,7 @@ func lowestOf(views []*replicator.View, begin []replicator.Checkpoint) replicato
 	for i, c := range begin {
 		lowest.Position = lowest.Position.Lower(c.Position)
 		if !c.Filling() {
-			if c.Unmarked { // after a reset, the view has a new epoch, so that its earlier marks are ignored
+			if c.Unmarked { // after `checkpoint reset`, see afterReset: marks with a lower epoch are ignored
 				lowest.Epoch = max(lowest.Epoch, c.Epoch)
 			}
 			continue

@@ -59,10 +59,10 @@ func (b *budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.window
 
 // countMerged records how many changes a lane received, and how many of these merged with pending changes. The share of
 // changes that merge decides how many bytes may be in flight: see coalescing.
-func (b *budget) countMerged(joined, received int) {
+func (b *budget) countMerged(merged, received int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.window.countMerged(joined, received)
+	b.window.countMerged(merged, received)
 	b.grant()
 }
 

@@ -25,7 +25,7 @@ func newCellIndex() cellIndex {
 func (x *cellIndex) list(hash uint64) **pending { return &x.lists[hash&uint64(len(x.lists)-1)] }
 
 func (x *cellIndex) find(c *replicator.Cell) (p *pending, hash uint64) {
-	const odd = 0x9e3779b97f4a7c15 // so that key a, column b and key b, column a have different hashes
+	const odd = 0x9e3779b97f4a7c15 // so that (key "a", column "b") and (key "b", column "a") have different hashes
 	hash = maphash.String(x.seed, string(c.Key))*odd + maphash.String(x.seed, c.Column)
 	for p = *x.list(hash); p != nil && (p.hash != hash || p.cell != *c); p = p.next {
 	}

@@ -1,34 +1,34 @@
 package pipeline
 
 // coalescing decides how many changes may be in flight: as many as memory allows if many changes of a cell merge into
-// one write, otherwise only enough to keep the workers (lanes) busy. Too many cost cache misses and garbage collection:
+// one write, otherwise only enough to keep the lanes busy. Too many cost cache misses and garbage collection:
 // with 200,000 distinct cells, 45,000 changes in flight took 25 µs per cell (MySQL), and 5,000 took 17 µs. The
 // budget's mutex guards it.
 type coalescing struct {
 	total    int64
-	smallest int64 // the lowest number of changes in flight that keeps the workers busy
-	changes  int64 // the number of changes that may be in flight now
+	smallest int64 // the lowest limit that keeps the lanes busy
+	limit    int64 // how many changes may be in flight now
 	mean     int64 // the mean size of a change, in bytes
 
-	seen, joined int // number of changes since `changes` was last set, and how many of them merged with a pending one
+	seen, merged int // number of changes since `limit` was last set, and how many of them merged with a pending change
 }
 
 const (
-	// busyBatches is how many batches a worker (lane) needs: one in flight, one waiting, and one more for times when it
-	// gets more changes than the other workers.
+	// busyBatches is how many batches a lane needs: one in flight, one waiting, and one more for times when it gets
+	// more changes than the other lanes.
 	busyBatches = 3
 
-	// judged is the number of changes after which coalescing decides again how many changes may be in flight.
+	// judged is the number of changes after which coalescing sets the limit again.
 	judged = 8192
 
-	// worthwhile is a share of changes. More changes may be in flight if, by estimate, at least this share would merge
-	// with pending ones once the whole budget is used.
+	// worthwhile is a share of changes. If, by estimate, at least this share would merge with pending changes while the
+	// whole budget is in use, the limit doubles. If less than half of this share would, the limit is halved.
 	worthwhile = 1. / 8
 )
 
 func newCoalescing(total int64, lanes int) *coalescing {
 	n := int64(lanes * busyBatches * maxBatch)
-	return &coalescing{total: total, smallest: n, changes: n}
+	return &coalescing{total: total, smallest: n, limit: n}
 }
 
 func (c *coalescing) took(bytes int64) {
@@ -39,22 +39,22 @@ func (c *coalescing) took(bytes int64) {
 }
 
 // bytes is how many bytes may be in flight now: the whole budget, or less if more would not help.
-func (c *coalescing) bytes() int64 { return min(c.total, c.changes*c.mean) }
+func (c *coalescing) bytes() int64 { return min(c.total, c.limit*c.mean) }
 
 // countMerged records how many changes arrived, and how many of these merged with pending changes. After enough
-// changes, it decides again how many changes may be in flight.
-func (c *coalescing) countMerged(joined, received int) {
-	c.joined, c.seen = c.joined+joined, c.seen+received
+// changes, it sets the limit again.
+func (c *coalescing) countMerged(merged, received int) {
+	c.merged, c.seen = c.merged+merged, c.seen+received
 	if c.seen < judged {
 		return
 	}
-	share := float64(c.joined) / float64(c.seen)
-	c.joined, c.seen = 0, 0
+	share := float64(c.merged) / float64(c.seen)
+	c.merged, c.seen = 0, 0
 	part := float64(c.bytes()) / float64(c.total)
 	switch full := share / part; {
 	case part < 1 && full >= worthwhile:
-		c.changes *= 2
+		c.limit *= 2
 	case full < worthwhile/2:
-		c.changes = max(c.changes/2, c.smallest)
+		c.limit = max(c.limit/2, c.smallest)
 	}
 }

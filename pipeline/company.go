@@ -10,7 +10,7 @@ import (
 )
 
 // company records whether another program also maintains this pipeline's views, which is harmless but rarely intended.
-// It is recognized by the positions that it saves in the sink.
+// The other program shows by the positions that it saves in the sink.
 type company struct {
 	mu  sync.Mutex
 	met map[string][2]time.Time // by view: the last two times at which another program saved its position in the sink

@@ -44,7 +44,7 @@ func (c *composition) launch(r *run) {
 }
 
 func (c *composition) begin(r *run) {
-	c.running.Go(func() { _ = r.loop(c.lifetime) }) // the run logs its errors; composition decides when the run ends
+	c.running.Go(func() { _ = r.loop(c.lifetime) }) // an error only says that c.lifetime is done
 }
 
 func (c *composition) launchAt(checkpoints []replicator.Checkpoint) error {
@@ -182,8 +182,8 @@ func (c *composition) part(ctx context.Context) error {
 		stood := r.progress.checkpoints()
 		var parted []*run
 		for _, views := range groups {
-			c.cfg.Log.Warn("views now run separately from the other views of their sink", "sink", c.cfg.Name,
-				"views", viewSet(views).names())
+			c.cfg.Log.Warn("views now run separately, after an error of some views of their sink. They join the "+
+				"others when they have caught up", "sink", c.cfg.Name, "views", viewSet(views).names())
 			next, err := c.newRun(views, checkpointsOf(views, stood))
 			if err != nil {
 				return err
@@ -212,8 +212,8 @@ func (r *run) ready() bool {
 	return known && lag < joinable
 }
 
-// join merges two runs that have caught up into one, if there are two. Shadows (second copies that rebuilds fill) join,
-// too, so that they agree with the live views when they are swapped in.
+// join makes one run of two runs that have caught up, if there are two. Shadows (second copies that rebuilds fill) join
+// the live views, so that both agree at the swap.
 func (c *composition) join(ctx context.Context) error {
 	ready := slices.DeleteFunc(c.runs.all(), func(r *run) bool { return !r.ready() })
 	if len(ready) < 2 {

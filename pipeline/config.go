@@ -34,17 +34,17 @@ type Config struct {
 	Observer replicator.Observer
 	Log      *slog.Logger
 	Lanes    int           // number of lanes, which apply changes in parallel; default 2
-	Memory   int64         // most bytes of rows in flight; default 64 MiB
+	Memory   int64         // limit of the bytes of rows in flight; default 64 MiB
 	Interval time.Duration // time between checkpoints; default 1 s
 	Drain    time.Duration // longest wait for changes in flight, at a stop or when the source fails; default 20 s
-	Rate     int           // most rows a second that a fill scans; 0: no limit
+	Rate     int           // limit of the rows that a fill scans per second; 0: no limit
 	Deleted  time.Duration // how long deleted cells are remembered, if the sink can forget them; 0: forever
 
 	// SavesIdle saves a moved position each interval, even without changes for these views. It must be false if the
 	// store is in the source itself, because each save would move the position again.
 	SavesIdle bool
 
-	// Starters are the pipelines that begin at the same time as this pipeline; nil: none.
+	// Starters makes this pipeline begin together with others that fill the same target. nil: there are no others.
 	Starters *Starters
 
 	// Paused are the names of views that are paused from the start. The views were paused when a new configuration was

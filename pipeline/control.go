@@ -34,10 +34,9 @@ func (p *Pipeline) Wait(ctx context.Context, fence string, views []string) error
 	return nil
 }
 
-// waitFor returns nil once a view is filled and has passed the fence (a log position). If ctx ends first, it returns an
-// error.
+// waitFor returns nil once a view is filled and includes the fence. If ctx ends first, it returns an error.
 func (p *Pipeline) waitFor(ctx context.Context, fence, view string) error {
-	if before, err := p.includedBefore(ctx, fence, view); before || err != nil {
+	if included, err := p.includedAtPause(ctx, fence, view); included || err != nil {
 		return err
 	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -52,9 +51,9 @@ func (p *Pipeline) waitFor(ctx context.Context, fence, view string) error {
 	}
 }
 
-// includedBefore reports whether a paused view had passed the fence (a log position to wait for) when it was paused. It
-// reads the checkpoint, because a paused view has no run.
-func (p *Pipeline) includedBefore(ctx context.Context, fence, view string) (bool, error) {
+// includedAtPause reports whether a view is paused and included the fence when it was paused. It reads the checkpoint,
+// because a paused view has no run.
+func (p *Pipeline) includedAtPause(ctx context.Context, fence, view string) (bool, error) {
 	v := p.cfg.view(view)
 	if v == nil || !p.stopped.isPaused(v) {
 		return false, nil

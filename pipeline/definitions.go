@@ -36,9 +36,9 @@ func (d *definitions) current(ctx context.Context, views []*replicator.View) ([]
 	return now, nil
 }
 
-// update sets the views' fingerprints, computed from the present definitions of their tables. If a view's mark, or
-// without a mark its checkpoint, has another fingerprint of the same definition (see replicator.SameDefinition), update
-// sets that one.
+// update computes the views' fingerprints from the present definitions of their tables. If a view's mark (without a
+// mark, its checkpoint) has a fingerprint of the same definition, update sets that one. The two may differ, because a
+// fingerprint lacks the tables' part while the definition of a table is unknown (see replicator.DefinedOn).
 func (d *definitions) update(ctx context.Context, views []*replicator.View, known *remembered) error {
 	now, err := d.current(ctx, views)
 	if err != nil {
@@ -66,7 +66,7 @@ func (d *definitions) set(v *replicator.View, fingerprint string) {
 }
 
 // check fails if a table has changed since its view's fingerprint was made, or if the cells of several tables can't be
-// merged. The caller must have opened a reader before. Then the log has every later ALTER, and none is missed.
+// merged. Call it after Source.Open: that reader reports an ALTER after the check, so none is missed.
 func (d *definitions) check(ctx context.Context, views []*replicator.View) error {
 	now, err := d.current(ctx, views)
 	if err != nil {

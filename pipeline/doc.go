@@ -46,9 +46,9 @@
 // applied twice, but that is harmless, because the sink compares every op with the cell's state.
 //
 // If the error came from reading the log, the session first applies and saves what was read, within Config.Drain.
-// Otherwise a connection that often breaks would keep all sessions at the same position.
+// Without that, sessions would make no progress over a connection that often breaks.
 //
-// After a Fatal error (the operator must act), the pause is longer, and the view shows as "failed". If an error
-// concerns one view (OfView) or one table (OfTable), its views are separated from the sink's other views. They run,
-// fail and are retried separately, and join the other views when they have caught up.
+// The next session opens after a pause. After a Fatal error (the operator must act), the pause is longer, and the view
+// shows as "failed". If an error concerns one view (OfView) or one table (OfTable), its views are separated from the
+// sink's other views. They run, fail and are retried separately, and join the other views when they have caught up.
 package pipeline

@@ -55,8 +55,8 @@ func (d *due) begin(ctx context.Context) error {
 		return context.Cause(ctx)
 	default:
 		d.retryAt = time.Now().Add(retryPause)
-		d.cfg.Log.Error("rebuilds can't continue or begin yet", "sink", d.cfg.Name, "retry_in", retryPause,
-			"error", err)
+		d.cfg.Log.Error("rebuilds could not continue or begin, and are tried again", "sink", d.cfg.Name,
+			"retry_in", retryPause, "error", err)
 	}
 	for _, name := range d.changed {
 		reason := refused[name]
@@ -139,8 +139,8 @@ func (d *due) resume(ctx context.Context) error {
 	return nil
 }
 
-// dropLeft drops the dead letters of shadows (second copies of views) that have no checkpoint. A crash during
-// `inherit` or `forgetShadow` leaves such letters behind.
+// dropLeft drops the dead letters of a view's shadow (second copy), if the shadow has no checkpoint any more. A crash
+// leaves such letters behind if it comes after `forgetShadow` has removed the checkpoint.
 func (d *due) dropLeft(ctx context.Context, saved []replicator.Checkpoint) error {
 	if !d.cfg.swaps() {
 		return nil

@@ -45,8 +45,9 @@ func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 	return true, nil
 }
 
-// reachStart waits until the log reader has reached the position where the fill begins. Until then, the sink may
-// hold a version that the source has since deleted, so that a scanned row of a lower version would be stale.
+// reachStart waits until the log reader has reached the position where the fill begins. Before that, the sink may still
+// hold a row whose delete the log reader has not delivered. The scan may find an older row of the same cell, which the
+// sink would refuse as stale.
 func (f *filler) reachStart(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -146,7 +147,7 @@ func (f *filler) scan(ctx context.Context, table string) error {
 	return before()
 }
 
-// chunk reads the next rows of a table, without rows that the log reader must apply, because they have just changed.
+// chunk reads the next rows of a table, without those that changed while the chunk was read (see puttable).
 func (f *filler) chunk(ctx context.Context, table string, columns []string, after string, limit replicator.ScanLimit) (
 	replicator.Chunk, error,
 ) {

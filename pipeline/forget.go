@@ -38,8 +38,8 @@ type marking struct {
 // forgetSteps is how often deleted cells are forgotten within the time for which they must be remembered.
 const forgetSteps = 4
 
-// horizon records that a log position (order) is saved in the sink now. It returns the newest position that was saved
-// at least a duration (remembered) ago; 0 if there is none.
+// horizon records that the log position `order` is saved in the sink now. It returns the newest position that was saved
+// there at least as long ago as `remembered` says; 0 if there is none.
 func (f *forgetting) horizon(order int64, now time.Time, remembered time.Duration) int64 {
 	f.passed = append(f.passed, marking{order, now})
 	for len(f.passed) > 1 && now.Sub(f.passed[1].at) >= remembered {

@@ -13,8 +13,8 @@ import (
 // sweep, because the session has read every record that the target shows.
 type fresh struct{ since time.Time }
 
-// freshPages is how many pages of the target are searched for cells of this source before the log is read. If there are
-// more, all cells are checked after the fill instead.
+// freshPages is how many pages of the target are searched for cells of this source before the log is read. If the
+// target has more pages, it does not count as empty, and the sweep after the fill examines all of its cells.
 const freshPages = 1000
 
 // Starters lets pipelines that fill the same target begin together. Each searches the target for old contents, and
@@ -88,8 +88,8 @@ func (s *sweeper) search(ctx context.Context) error {
 	return nil
 }
 
-// isFresh reports whether the target can't contain anything that the fill did not confirm. It is called once the fill
-// has read the log to its end.
+// isFresh reports whether the target needs no sweep: it had no cell of this source before the fill, and the log still
+// has every delete since then. It is called once the fill has read the log to its end.
 func (s *sweeper) isFresh(ctx context.Context) (bool, error) {
 	if s.fresh.since.IsZero() {
 		return false, nil

@@ -16,7 +16,7 @@ type intake struct {
 	budget    *budget
 	lanes     *lanes
 	spellings *spellings
-	over      context.Context // done once no more changes are applied
+	lanesDone context.Context // done once the session's lanes have stopped
 }
 
 // add waits until the memory budget has room, and hands a change to the worker (lane) of its key. If needed, it also
@@ -56,7 +56,7 @@ func (in *intake) put(ctx context.Context, row *replicator.Row) error {
 func (in *intake) look(ctx context.Context, cells []replicator.Cell) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(in.over, func() { cancel(replicator.ErrNotServing) })()
+	defer context.AfterFunc(in.lanesDone, func() { cancel(replicator.ErrNotServing) })()
 	for _, c := range cells {
 		if !in.views.feeds(c) {
 			continue

@@ -79,8 +79,8 @@ func (s *session) lag() (time.Duration, bool) {
 	return max(0, time.Since(at)), true
 }
 
-// answerTimeout is how long the lag of views that have caught up stays 0 if the source no longer says where its log
-// ends. After that, the lag counts from the source's last answer.
+// answerTimeout limits the age of the source's last answer where its log ends. While the answer is younger, the lag of
+// views that have caught up is 0. Once it is older, the lag is the answer's age.
 func (s *session) answerTimeout() time.Duration { return max(10*time.Second, 3*s.cfg.Interval) }
 
 func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.since) }
@@ -91,7 +91,7 @@ type shown struct {
 	mu      sync.Mutex
 	began   time.Time            // when the pipeline started
 	at      map[string]time.Time // by view: the time up to which the view showed everything
-	savedAt map[string]time.Time // by view: when all of its progress was last saved; no entry: not since `began`
+	savedAt map[string]time.Time // by view: when the store last had all of its progress; no entry: not since `began`
 	evicted map[string]int64     // by view: keys that the sink's server has evicted since the start
 	gone    map[string]int64     // by view: deleted cells that the view's sink still remembered at the last count
 }
@@ -166,8 +166,8 @@ func (n *shown) start() {
 	n.began = time.Now()
 }
 
-// lag returns the lag of a view without a session, in seconds: the time since it last showed everything, or at least
-// the time since the start. nil: the view may show everything.
+// lag returns the lag of a view without a session, in seconds: the time since it last showed everything or, if that is
+// unknown, since the start. nil: the view may show everything.
 func (n *shown) lag(st *replicator.ViewStatus) *float64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -217,8 +217,8 @@ func (n *shown) goneCells(v *replicator.View) *int64 {
 	return nil
 }
 
-// checkpointAge is the number of seconds since all of a view's progress was last saved. Before the first save since the
-// start, it is the time since the start. Otherwise a view that never starts would look as if it had just been saved.
+// checkpointAge is the number of seconds since the store last had all of a view's progress. If it had not since the
+// start, checkpointAge counts from the start, so that it grows for a view that never runs.
 func (n *shown) checkpointAge(v *replicator.View) float64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

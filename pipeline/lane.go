@@ -8,9 +8,9 @@ import (
 	"replicator"
 )
 
-// A lane is a worker that applies the changes of some partitions of the keys. It merges the pending changes of a cell
-// and has one batch in flight, so changes of a cell are applied in order. Only its goroutine uses the batch in flight;
-// a mutex guards the pending changes.
+// A lane is a worker that applies the changes of its share of the keys. It merges the pending changes of a cell and has
+// one batch in flight, so changes of a cell are applied in order. Only its goroutine uses the batch in flight; a mutex
+// guards the pending changes.
 type lane struct {
 	budget *budget
 	reach  *reach
@@ -23,7 +23,7 @@ type lane struct {
 	flying  []pending // the batch in flight; nil: there is none
 	added   uint64    // number of changes added since the lane was made
 	counted uint64    // what `added` was when the lane last called countMerged
-	merged  int       // number of changes added since that call that merged with a pending change
+	merged  int       // how many of the changes added since then merged with a pending change
 	waiters []waiter  // callers that wait until earlier changes are applied
 }
 
@@ -34,7 +34,7 @@ type pending struct {
 	since time.Time       // the commit time of the oldest change; zero for rows of a scan
 	size  int64           // the bytes that the cell's changes took from the budget
 
-	after int64  // log position of the last transaction end before the cell's first change: see low
+	after int64  // the last transaction end (log position) before the cell's changes: a restart reads on from there
 	first uint64 // number of the cell's first change: the lane numbers its changes from 1
 
 	// deleted is the highest version that a delete removed. If the sink holds no newer version, the cell is re-read.
@@ -46,7 +46,7 @@ type pending struct {
 	// there is none.
 	goneAt int64
 
-	found *found // the publisher's last re-read of the cell, from a Changelog's record; nil: none
+	found *found // the newest re-read of the cell that a Changelog has recorded; nil: none
 
 	rewrite bool
 
@@ -54,7 +54,7 @@ type pending struct {
 	next *pending // the next element of this list
 }
 
-// found is the result of a re-read of a cell by the replicator that publishes a Changelog, which recorded it there.
+// found is the result of a re-read that a Changelog has recorded: its publisher, another replicator, re-read the cell.
 type found struct {
 	row     *replicator.Row // nil: the cell had no row
 	version int64
@@ -133,9 +133,9 @@ func (p *pending) merge(c *replicator.Change) (spare int64) {
 	return 0
 }
 
-// mergeFound adds f, a re-read by the Changelog's publisher, to the cell's pending changes. If a re-read is pending
-// already, the later of the two stays. A pending put that is older than the re-read is dropped. A newer put is applied
-// after it.
+// mergeFound adds f, a re-read from a Changelog, to the cell's pending changes. If a re-read is pending already, the
+// later of the two stays. A pending put that is older than the re-read is dropped. A newer put is applied after it.
+// Like merge, it returns the size of the rows that it drops.
 func (p *pending) mergeFound(f *found) (spare int64) {
 	if old := p.found; old != nil && (f.asOf < old.asOf || f.asOf == old.asOf && f.version < old.version) {
 		return f.size()
@@ -181,8 +181,8 @@ func lookAt(c replicator.Cell) *replicator.Change {
 	return look
 }
 
-// reread returns a change that makes the lane re-read a cell. order and at are its log position and commit time. Zero
-// values are ignored.
+// reread returns a change that makes the lane re-read a cell. order and at are the log position and the commit time of
+// the change that caused it; zero: none.
 func reread(c replicator.Cell, order int64, at time.Time) *replicator.Change {
 	return &replicator.Change{
 		Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion, Order: order, Time: at,

@@ -59,8 +59,8 @@ func (l *letters) compareView(ctx context.Context, view int) error {
 		}
 	}
 	if found > 0 {
-		l.cfg.Log.Warn("the sink has dead letters that the store lacks. Their cells were read again",
-			"sink", l.cfg.Name, "view", v.Name, "cells", found)
+		l.cfg.Log.Warn("the store lacked dead letters of cells that are dead letters in the sink. The cells were read "+
+			"again: see `replicator deadletters list`", "sink", l.cfg.Name, "view", v.Name, "cells", found)
 	}
 	return l.lookAtUnknown(ctx, v, buried)
 }

@@ -46,7 +46,7 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	}
 	for i, op := range ops {
 		for _, v := range op.Values {
-			// Another replicator has re-read the cell later, and found it to be a dead letter, too.
+			// Another replicator's later re-read found a dead letter, too. Its store has that letter, this one may not.
 			late := op.AsOf != 0 && dead[place{i, v.View}]
 			if v.Err != nil && (!stale[i] || late) {
 				reason := "evaluate"
@@ -95,8 +95,8 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	return nil
 }
 
-// tell counts a dead letter and logs it, unless one of the same kind was logged lately. If the cell was re-read
-// (again), it skips a letter that the store has, because that letter was counted before.
+// tell counts a dead letter and logs it, unless one of the same kind was logged lately. `again` says that the cell was
+// re-read. If the store then has the letter already, it was counted before, and tell does nothing.
 func (l *letters) tell(
 	ctx context.Context, v *replicator.View, reason string, letter replicator.DeadLetter, again bool,
 ) error {
@@ -111,8 +111,9 @@ func (l *letters) tell(
 	return nil
 }
 
-// raiseElsewhere clears obsolete dead letters of other shards: this shard's row of the key is gone, so the views show
-// the other shard's row. It applies the ops again to check that. Letters that were recorded after the check began stay.
+// raiseElsewhere clears obsolete dead letters of other shards: this shard's row of the key is gone, and the views show
+// the other shard's row. It reads the letters' numbers first, and then applies the ops again to see whether the views
+// still show that row. So letters that were recorded after the numbers were read stay.
 func (l *letters) raiseElsewhere(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
 	for shown := applied.Elsewhere; ; {
 		numbers := map[replicator.Elsewhere]int64{}
@@ -157,8 +158,8 @@ func (l *letters) applyAgain(ctx context.Context, ops []replicator.Op) (replicat
 	return outcome, err
 }
 
-// applyClaimed applies values again that the sink rejected because another shard has a row of the same key. The other
-// shard's row may have been deleted before the letter was saved. Then no other call would clear the letter.
+// applyClaimed applies values again that the sink rejected because another shard has a row of the same key. If that row
+// was deleted before the value's dead letter was saved, the delete did not clear the letter. The second try does.
 func (l *letters) applyClaimed(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
 	var again []replicator.Op
 	var last int                         // the last op in `again` comes from ops[last]

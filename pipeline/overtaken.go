@@ -21,17 +21,17 @@ const standstill = idleMark + 10*time.Second
 
 // rival is another replicator that reads a different server and has taken over a view.
 type rival struct {
-	// told is the last Overtaken error that ended a session. It has the other replicator's position. Sink.Marks may
-	// lack that position if the sink has several shards, because it returns the lowest of their positions.
+	// told is the last Overtaken error that ended a session. It has the other replicator's position. If the sink has
+	// several shards, Sink.Marks may return a lower position, because it returns the lowest of all shards.
 	told *replicator.Overtaken
 
-	mark replicator.Position // the other replicator's position in the sink when it was last read
-	// since is when this process first read the position in `mark`; zero: the other replicator has read all of the
-	// source's log
+	mark replicator.Position // the other replicator's position in the sink, as last read
+	// since is when this process began to wait for `mark` to move; zero: it does not wait, because the other replicator
+	// has read all of this source's log
 	since time.Time
 }
 
-// register records that this process has saved a position of this epoch of the log in the sink.
+// register records in `registered` that this process has saved the position `at` in the sink.
 func (s *shared) register(at replicator.Position) {
 	for epoch := int64(at.Epoch()) + 1; ; {
 		highest := s.registered.Load()
@@ -45,9 +45,9 @@ func (s *shared) register(at replicator.Position) {
 // later in the same epoch.
 type above struct {
 	*run
-	mark replicator.Position // the highest position in the sink whose epoch is above its checkpoint's; zero: none
+	mark replicator.Position // the highest position in the sink whose epoch is above its view's checkpoint; zero: none
 	// ahead is the highest position in the sink that is ahead of its view's checkpoint in the same epoch; zero: none.
-	// The store is then an older copy, or another replicator also maintains the view.
+	// It is set if the store is older than the sink, or if another replicator also maintains the view.
 	ahead     replicator.Position
 	overtaken []string // views that another process has moved to a later epoch of the log
 }
@@ -61,7 +61,6 @@ func (a *above) compare(c replicator.Checkpoint, m *replicator.Mark) {
 		by = later(by, told.By)
 	}
 	if by.Epoch() == c.Position.Epoch() && by.Order >= c.Position.Order && by != c.Position && !c.Unmarked {
-		// If the source's log lacks this position, the views show changes that the source lost.
 		a.ahead = later(a.ahead, by)
 	}
 	if by.Epoch() <= c.Position.Epoch() {
@@ -73,14 +72,14 @@ func (a *above) compare(c replicator.Checkpoint, m *replicator.Mark) {
 	}
 }
 
-// proofs returns the positions in the sink that the source's log must contain, besides those of the checkpoints. If the
-// log lacks one, the views show changes that the source has lost.
-func (a *above) proofs() []replicator.Position {
+// required returns the positions in the sink that the source's log must contain, besides those of the checkpoints. If
+// the log lacks one, the views show changes that the source has lost.
+func (a *above) required() []replicator.Position {
 	return slices.DeleteFunc([]replicator.Position{a.mark, a.ahead}, replicator.Position.IsZero)
 }
 
-// yield fails for views that another replicator has taken over, until that replicator has ended. If both read the same
-// log, both continue.
+// yield fails if another replicator has taken over views, unless that replicator reads the same log. It no longer fails
+// once that replicator has not saved a position for `standstill`, although this source has newer changes.
 func (a *above) yield(ctx context.Context) error {
 	if len(a.overtaken) == 0 {
 		return nil
@@ -101,8 +100,9 @@ func (a *above) yield(ctx context.Context) error {
 		return nil
 	}
 	return replicator.Fatal(replicator.OfView(a.cfg.ofSink(fmt.Errorf("another replicator, which reads another "+
-		"server, has taken over %s. Stop the replicator that should not run. If you stop the other one, also restart "+
-		"this one. Without a restart, this one continues two minutes after a change that the other one has not read",
+		"server, has taken over %s. Stop the replicator that should not run. To continue with this replicator, stop "+
+		"the other one and restart this one. Without the restart, this one waits for a change on its server that the "+
+		"other one has not read, and continues two minutes later",
 		strings.Join(a.overtaken, ", "))),
 		a.overtaken...))
 }

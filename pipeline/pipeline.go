@@ -170,8 +170,8 @@ func (p *Pipeline) Swapped() map[string]int64 {
 	return all
 }
 
-// Compared tells the pipeline that a view was compared with the source, and repaired. at is the log position that the
-// method Swapped returned for the view before the comparison.
+// Compared tells the pipeline that a view was compared with the source, and repaired. at is what Swapped returned for
+// the view before the comparison. If Swapped returns another position by now, the view must be compared again.
 func (p *Pipeline) Compared(view string, at int64) {
 	for _, r := range p.runs.all() {
 		r.notes.compared(view, at)

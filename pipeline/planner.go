@@ -31,12 +31,12 @@ type remembered struct {
 
 	lacking map[string]string // by view: names of the shards of the sink that lack the view, if others have it
 
-	// refilled lists the views that on_lost fills again. A key is what a message adds about the shards that lack the
-	// views, such as " in shard a"; "" if no shard has them.
+	// refilled lists the views that on_lost fills again, by the shards that lack them. A key is a part of a message,
+	// such as " in shard a"; "" if no shard has the views.
 	refilled map[string][]string
 }
 
-// refills records that on_lost fills a view again. where is its key in `refilled`.
+// refills records that on_lost fills a view again. where names the shards that lack it, as a key of `refilled` does.
 func (r *remembered) refills(view, where string) {
 	if r.refilled == nil {
 		r.refilled = map[string][]string{}
@@ -128,10 +128,10 @@ func (p *planner) marks(ctx context.Context) (*remembered, error) {
 // plan says at which position each view continues, or why it doesn't run.
 type plan struct {
 	views   []*replicator.View
-	at      []replicator.Checkpoint
-	changed []string           // views to be rebuilt because their definition changed; the old contents stay until then
-	unread  []*replicator.View // views whose positions in the sink can't be read, so it is unknown where they continue
-	failed  map[string]error   // by view: why the view does not run
+	at      []replicator.Checkpoint // where the views that run begin, one checkpoint for each
+	changed []string                // views to be rebuilt, because their definition changed; until then, they stay
+	unread  []*replicator.View      // views whose positions in the sink can't be read
+	failed  map[string]error        // by view: why the view does not run
 }
 
 // plan decides where each of the views continues: at the lower of its positions in the store and in the sink, or with a
@@ -171,11 +171,12 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 			unfilled = append(unfilled, v)
 		default:
 			if c != nil && (at.Position.Order < c.Position.Order || at.Filling() != c.Filling()) {
-				p.cfg.Log.Info("the sink's mark is before the saved checkpoint, or only one of the two is in a fill. "+
-					"Reading begins at \"order\"", "sink", p.cfg.Name, "view", v.Name, "order", at.Position.Order,
-					"checkpoint", c.Position.Order, "filling", at.Filling())
+				p.cfg.Log.Info("the sink's mark is before the saved checkpoint, or only one of the two says that the "+
+					"view is being filled. Reading begins at the log position \"order\"", "sink", p.cfg.Name,
+					"view", v.Name, "order", at.Position.Order, "checkpoint", c.Position.Order,
+					"filling", at.Filling())
 			}
-			if p.begunAnew(c, m, at.Standing) {
+			if p.mustReplay(c, m, at.Standing) {
 				if err := p.replay(ctx, &at.Standing); err != nil {
 					return nil, ofPosition(err)
 				}
@@ -368,8 +369,8 @@ func (p *planner) first(
 	return c, ofPosition(err)
 }
 
-// afterReset returns the checkpoint at which views begin after a reset, as StartAt says. If they begin with a fill, the
-// fill rewrites their contents.
+// afterReset returns the checkpoint at which views begin after `checkpoint reset`, as StartAt says. If they begin with
+// a fill, the fill rewrites their contents.
 func (p *planner) afterReset(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
 ) (replicator.Checkpoint, error) {
@@ -380,8 +381,8 @@ func (p *planner) afterReset(
 	return c, err
 }
 
-// afterLoss returns the checkpoint at which views begin after the sink lost their progress. If a server evicted it,
-// some contents may be left: the fill rewrites them, too.
+// afterLoss returns the checkpoint at which views begin after the sink lost their marks. Some of the views' contents
+// may be left, so the fill rewrites every row (Repair).
 func (p *planner) afterLoss(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
 ) (replicator.Checkpoint, error) {
@@ -423,7 +424,7 @@ func (p *planner) chooseAgain(
 		return ofPosition(err)
 	}
 	switch {
-	case c.Epoch <= m.Epoch: // continue from the position of the replicator with the other server
+	case c.Epoch <= m.Epoch: // continue at the other replicator's mark
 		c.Position = m.Position
 		return nil
 	case c.Filling():
@@ -443,10 +444,10 @@ func (p *planner) replay(ctx context.Context, at *replicator.Standing) (err erro
 	return err
 }
 
-// begunAnew reports whether a view's fill must read a Changelog from its beginning, instead of continuing at `at`: the
-// view's checkpoint c does not know the fill, or the sink's mark m shows less progress of the fill than c. The fill
-// can't trust m's position: a mark's position never falls, so it may be beyond what the fill has read.
-func (p *planner) begunAnew(c *replicator.Checkpoint, m *replicator.Mark, at replicator.Standing) bool {
+// mustReplay reports whether a view that is filled from a Changelog must read it from the beginning (see replay). That
+// is so if the view's checkpoint c is not of this fill, or if the sink's mark m shows less progress of the fill than c.
+// m's position may be beyond what the fill has read, because a mark's position never falls.
+func (p *planner) mustReplay(c *replicator.Checkpoint, m *replicator.Mark, at replicator.Standing) bool {
 	switch {
 	case !at.Filling(), c != nil && c.Unmarked:
 		return false

@@ -16,13 +16,12 @@ type progress struct {
 	mu     sync.Mutex
 	marked []replicator.Checkpoint // by view: progress that the sink has, where the next session begins
 	now    replicator.Standing     // progress of all views together, including changes applied since the last save
-	// read is the latest applied position. Its Token also says how far the log was read, which may be beyond that
-	// position. Zero: unknown.
+	// read.Token says how far the log was read. read.Order is only the latest applied position. Zero: unknown.
 	read replicator.Position
-	// proofs are positions in the sink that are ahead of the checkpoints. The source's log must contain them; otherwise
-	// the views show changes that the source lost.
-	proofs []replicator.Position
-	dirty  bool // the fill has progressed since it was last saved in the sink
+	// required are positions in the sink that are ahead of the checkpoints. The source's log must contain them;
+	// otherwise the views show changes that the source lost.
+	required []replicator.Position
+	dirty    bool // the fill has progressed since it was last saved in the sink
 }
 
 func newProgress(views viewSet, from []replicator.Checkpoint) *progress {
@@ -34,16 +33,16 @@ func newProgress(views viewSet, from []replicator.Checkpoint) *progress {
 	return p
 }
 
-// restart makes the views' next session begin at the given checkpoints (at). proofs are positions in the sink that are
-// ahead of the checkpoints. The source's log must contain all these positions.
-func (p *progress) restart(at []replicator.Checkpoint, proofs ...replicator.Position) {
+// restart makes the views' next session begin at the given checkpoints (at). The source's log must contain their
+// positions, and those in `required`.
+func (p *progress) restart(at []replicator.Checkpoint, required ...replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.marked, p.now, p.proofs = at, lowestOf(p.views, at), proofs
+	p.marked, p.now, p.required = at, lowestOf(p.views, at), required
 }
 
-// refill makes the next session begin a fill of the views. It clears the record of how far the log was read, so the new
-// log need not contain what was read before.
+// refill makes the next session begin a fill of the views. It clears p.read, because the source may have lost the log
+// that was read: the log that it has now need not contain any of that.
 func (p *progress) refill(c replicator.Checkpoint) {
 	p.restart(eachAt(p.views, c))
 	p.mu.Lock()
@@ -77,7 +76,7 @@ func (p *progress) positions() (at []replicator.Position) {
 			at = append(at, read)
 		}
 	}
-	return append(at, p.proofs...)
+	return append(at, p.required...)
 }
 
 // readTo records how far a session has read the log. The sink may already have some of the changes up to there, even if

@@ -9,17 +9,17 @@ import (
 	"replicator"
 )
 
-// rebuild is a rebuild in progress. Other goroutines read it, so a change replaces it as a whole. Only settleAt is set
-// in place, because only the supervisor's goroutine uses it.
+// rebuild is a rebuild in progress. Other goroutines read it, so it is never modified, but replaced as a whole. The
+// exception is settleAt, which only the supervisor's goroutine uses.
 type rebuild struct {
 	views   viewSet
 	shadows viewSet // the second copies of the views, which the rebuild fills; empty: the rebuild is in place
-	frozen  viewSet // views that had no run when the rebuild began, so only their shadows get changes
+	frozen  viewSet // views without a run when the rebuild began: until the swap, readers see their old contents
 	run     *run
 	err     error // why the latest attempt to swap failed; nil: no attempt failed
 	retryAt time.Time
-	mending mending
-	again   bool // the shadows were filled a second time: see rebuilder.fillAgain
+	pause   fatalBackoff // after a Fatal error of a swap
+	again   bool         // the shadows were filled a second time: see rebuilder.fillAgain
 
 	// unsettled are the checkpoints of the shadows (second copies) while it is unknown whether a failed swap took
 	// effect. Until that is known, no shadow runs.
@@ -44,7 +44,7 @@ func (b *rebuild) within(some viewSet) *rebuild {
 }
 
 func (b *rebuild) of(some []*replicator.View) *rebuild {
-	part := &rebuild{err: b.err, retryAt: b.retryAt, mending: b.mending, again: b.again}
+	part := &rebuild{err: b.err, retryAt: b.retryAt, pause: b.pause, again: b.again}
 	for i, v := range b.views {
 		if !slices.Contains(some, v) {
 			continue
@@ -64,7 +64,7 @@ func (b *rebuild) failed(reason error) {
 	b.err = reason
 	switch {
 	case replicator.IsFatal(reason):
-		b.retryAt = time.Now().Add(b.mending.next(ended{}))
+		b.retryAt = time.Now().Add(b.pause.next(ended{}))
 	case reason != nil:
 		b.retryAt = time.Now().Add(retryPause)
 	}
@@ -174,8 +174,8 @@ func (r *rebuilder) giveUp(ctx context.Context, b *rebuild) error {
 		return fmt.Errorf("sink %s: forgetting a rebuild that failed: %w", r.cfg.Name, err)
 	}
 	if err := r.cfg.Sink.(replicator.Shadower).Discard(ctx, b.views); err != nil {
-		r.cfg.Log.Warn("the remains of a failed rebuild can't be removed", "sink", r.cfg.Name,
-			"views", b.views.names(), "error", err)
+		r.cfg.Log.Warn("the remains of a failed rebuild could not be removed, and stay until the next rebuild",
+			"sink", r.cfg.Name, "views", b.views.names(), "error", err)
 	}
 	for _, v := range b.shadows {
 		if err := r.cfg.Sink.Forget(ctx, v.Name); err != nil {
@@ -237,8 +237,8 @@ func (r *rebuilder) fillAgain(ctx context.Context, b *rebuild) error {
 		r.rebuilds.replace(b, next)
 		return nil
 	}
-	r.cfg.Log.Info("rows changed during a rebuild, and the binlog doesn't say which. The rebuild fills once more",
-		"sink", r.cfg.Name, "views", b.views.names())
+	r.cfg.Log.Info("rows changed during a rebuild, and the binlog doesn't say which rows. So the rebuild scans the "+
+		"tables a second time", "sink", r.cfg.Name, "views", b.views.names())
 	r.goOnFrom(ctx, &first, b.shadows, checkpointsOf(b.shadows, b.run.progress.checkpoints()))
 	if next.run, err = r.composition.newRun(b.shadows, eachAt(b.shadows, first)); err != nil {
 		return err

@@ -15,9 +15,9 @@ const rereads = 5
 
 // errBehindHorizon ends a session whose re-reads stay below the sink's horizon (State.Unknown). Most likely, another
 // replicator has taken the views over in a higher epoch. The next session finds that out (above.yield).
-var errBehindHorizon = errors.New("the source returned rows from before deletions that the sink has forgotten. " +
-	"Check whether another replicator maintains the views, the server is a replica that lags, or [limits] deleted is " +
-	"too short")
+var errBehindHorizon = errors.New("the source's answers are older than the deletions that the sink still remembers, " +
+	"so a row may have been deleted since. Stop any other replicator of these views, follow a server that does not " +
+	"lag, or increase [limits] deleted")
 
 // applyOps applies a batch. It re-reads cells from the source if the sink can't tell whether an op is stale, or if the
 // sink records the cell as a dead letter that the store lacks.

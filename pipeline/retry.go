@@ -11,9 +11,9 @@ import (
 // retries decides how to continue after an error that ended a session or prevented the start. It belongs to one
 // goroutine.
 type retries struct {
-	wait    backoff
-	mending mending
-	named   int // number of sessions in a row that failed with an error of named views
+	wait      backoff
+	fatalWait fatalBackoff
+	named     int // number of sessions in a row that an error of certain views ended (OfView, OfTable)
 }
 
 type retry struct {
@@ -60,7 +60,7 @@ func (t *retries) pause(err error, session ended) time.Duration {
 	case errors.Is(err, replicator.ErrTakenOver):
 		return longestPause
 	case replicator.IsFatal(err):
-		return t.mending.next(session)
+		return t.fatalWait.next(session)
 	}
 	return t.wait.next(session)
 }
@@ -82,14 +82,14 @@ func (b *backoff) next(session ended) time.Duration {
 	return b.last/2 + rand.N(b.last/2)
 }
 
-// mending is the pause after an error that the operator must fix. It grows from 1 s to 30 s, and is 1 s again after a
-// session of more than a minute.
-type mending struct{ last time.Duration }
+// fatalBackoff is the pause after a Fatal error. It grows from 1 s to 30 s, and is 1 s again after a session of more
+// than a minute.
+type fatalBackoff struct{ last time.Duration }
 
-func (m *mending) next(session ended) time.Duration {
+func (b *fatalBackoff) next(session ended) time.Duration {
 	if session.lasted > time.Minute {
-		m.last = 0
+		b.last = 0
 	}
-	m.last = min(max(2*m.last, time.Second), longestPause)
-	return m.last
+	b.last = min(max(2*b.last, time.Second), longestPause)
+	return b.last
 }

@@ -174,7 +174,7 @@ func (r *run) reposition(ctx context.Context) error {
 			return err
 		}
 		above.compare(c, m)
-		if r.planner.begunAnew(&c, m, stands[i].Standing) {
+		if r.planner.mustReplay(&c, m, stands[i].Standing) {
 			if err := r.planner.replay(ctx, &stands[i].Standing); err != nil {
 				return ofPosition(err)
 			}
@@ -196,7 +196,7 @@ func (r *run) reposition(ctx context.Context) error {
 	if err := above.yield(ctx); err != nil {
 		return err
 	}
-	r.progress.restart(stands, above.proofs()...)
+	r.progress.restart(stands, above.required()...)
 	return nil
 }
 
@@ -212,9 +212,9 @@ func (r *run) lost(ctx context.Context, err error) error {
 	}
 	// A fill whose scan has not begun will read the rows that the log doesn't list. So it need not begin again.
 	at := r.progress.current()
-	unread := unlogged && at.Filling() && at.Position.Order < at.FillFrom && r.cfg.changelog() == nil
-	partly := errors.Is(err, replicator.ErrPartFellBack) // only some shards lost data: fill, whatever on_lost says
-	if onLost != "rebuild" && !unread && !partly {
+	unscanned := unlogged && at.Filling() && at.Position.Order < at.FillFrom && r.cfg.changelog() == nil
+	partly := errors.Is(err, replicator.ErrPartFellBack) // the parts of the sink disagree: only a fill repairs that
+	if onLost != "rebuild" && !unscanned && !partly {
 		if errors.Is(err, replicator.ErrLost) { // save the positions, so that a restart finds the same loss
 			err = errors.Join(err, r.cfg.Store.Save(ctx, r.progress.checkpoints()))
 		}
@@ -227,7 +227,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if ferr != nil {
 		return errors.Join(err, ferr)
 	}
-	if unread {
+	if unscanned {
 		c.Fill, c.Repair = at.Fill, at.Repair
 	}
 	// Some contents may be left, so the fill must rewrite every row.
@@ -307,8 +307,8 @@ func (r *run) trouble() (state string, err error) {
 	return r.state, r.err
 }
 
-// shownTrouble returns the state and the error for the status. Unlike trouble, it returns the last session's error even
-// while a new session is open, until the new session works as intended.
+// shownTrouble returns the state and the error for the status. While a session is open that does not work yet (see
+// saver.serves), that is the error of the session before it.
 func (r *run) shownTrouble() (state string, err error) {
 	r.mu.Lock()
 	s, reason, state, err := r.session, r.reason, r.state, r.err

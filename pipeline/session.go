@@ -29,7 +29,7 @@ type session struct {
 
 	renewed context.Context // done once this session must end so that a new session can start
 	renew   context.CancelFunc
-	end     context.CancelFunc // cancels intake.over, once no more changes are applied
+	end     context.CancelFunc // cancels intake.lanesDone; called once the lanes have stopped
 }
 
 var errStopped = errors.New("stopped")
@@ -69,13 +69,13 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 func newSession(r *run, reader replicator.Reader, target replicator.Target) *session {
 	s := &session{group: r.group, began: time.Now(), reader: reader, target: target, reach: &reach{}}
 	s.renewed, s.renew = context.WithCancel(context.Background())
-	over, end := context.WithCancel(context.Background())
+	lanesDone, end := context.WithCancel(context.Background())
 	s.end = end
 	s.reach.committed.Store(reader.Start().Order)
 	budget, window := newBudget(r.cfg.Memory, r.cfg.Lanes), &window{}
 	s.lanes = &lanes{reach: s.reach}
 	spellings := &spellings{group: r.group, reader: reader, budget: budget, lanes: s.lanes, lone: newLoneKeys()}
-	s.intake = &intake{group: r.group, budget: budget, lanes: s.lanes, spellings: spellings, over: over}
+	s.intake = &intake{group: r.group, budget: budget, lanes: s.lanes, spellings: spellings, lanesDone: lanesDone}
 	referring := &referring{group: r.group, reader: reader, intake: s.intake, budget: newBudget(r.cfg.Memory/8, 1)}
 	s.tail = &tail{
 		group: r.group, reader: reader, intake: s.intake, referring: referring, reach: s.reach, window: window,
@@ -146,7 +146,9 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	feeders.Wait()
 	// No more changes come in. The pending changes must be applied within the drain time.
 	limit := s.cfg.Drain
-	timer := time.AfterFunc(limit, func() { fail(fmt.Errorf("changes in flight were not applied within %s", limit)) })
+	timer := time.AfterFunc(limit, func() {
+		fail(fmt.Errorf("changes in flight were not applied within %s, and will be read again", limit))
+	})
 	// The order matters: `finder` gives `asker` keys to ask the source about, and both give the lanes changes to apply.
 	close(unread)
 	finder.Wait()

@@ -17,8 +17,8 @@ import (
 // of all variants is shown, so a change of one may hide or uncover another. So the source is asked for other variants
 // of each changed key, and all of them are re-read.
 
-// spellings asks the source for other collation variants of keys ('abc', 'ABC'). Any goroutine may call ask. Only the
-// goroutine of the lane `lanes.spellings` queries the source.
+// spellings asks the source for variants of changed keys. Any goroutine may call ask. Only the lane `lanes.spellings`,
+// which has its own goroutine, calls apply.
 type spellings struct {
 	*group
 	reader replicator.Reader
@@ -27,8 +27,7 @@ type spellings struct {
 	lone   *loneKeys
 }
 
-// ask queues a query of the source for other collation variants of a change's key ('abc', 'ABC'), unless the key is
-// known to have none.
+// ask queues a query of the source for other variants of a change's key, unless the key is known to have none.
 func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 	cell := replicator.Cell{Table: c.Cell.Table, Key: c.Cell.Key}
 	if !s.reader.MixesSpellings(cell.Table) || !s.lone.ask(cell, c.Kind == replicator.Delete) {
@@ -46,8 +45,7 @@ func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 // source.
 const keyOverhead = 200
 
-// apply asks the source which keys of a batch have other collation variants ('abc', 'ABC'), and re-reads all variants
-// of those keys.
+// apply asks the source which keys of a batch have other variants, and re-reads all variants of those keys.
 func (s *spellings) apply(ctx context.Context, batch []pending) error {
 	keys := map[string][]replicator.Key{}
 	size := int64(0)
@@ -163,7 +161,7 @@ func (l *loneKeys) ask(c replicator.Cell, gone bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case gone: // the source's answer, even one that is still to come, may be older than the deletion
+	case gone: // drop the source's answer, even one that is still to come: it may be older than the deletion
 		delete(l.keys, h)
 	case l.keys[h]:
 		return false

@@ -62,8 +62,8 @@ func stateBy(err error) string {
 	return replicator.StateRetrying
 }
 
-// describe fills in what the run knows of its i-th view. It returns when the view's running fill began; zero: the view
-// is not being filled.
+// describe fills in what the run knows of its i-th view. The result is the time at which the view's present fill began;
+// zero: the view is not being filled.
 func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 	now := r.progress.current()
 	fillProgress(now, st)

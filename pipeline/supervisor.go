@@ -71,7 +71,7 @@ func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, e
 	var began time.Time // when the first attempt failed
 	recalled := false
 	for {
-		if !recalled { // do this before planner.plan, which fails while the sink is down
+		if !recalled { // before planner.plan, which fails while the sink is down: the status shows the lag even then
 			recalled = s.shown.recall(ctx, s.cfg) == nil // if the store fails, planner.plan returns the same error
 		}
 		first, err := s.planner.plan(ctx, s.cfg.Views)
@@ -119,7 +119,7 @@ func (s *supervisor) carryOut(next *plan) error {
 		s.stopped.setFailed(v.Name, next.failed[v.Name])
 		goesOn := func(c replicator.Checkpoint) bool { return c.View == v.Name }
 		if !slices.ContainsFunc(next.at, goesOn) && !slices.Contains(next.unread, v) {
-			// The view failed, or is filled again. End its pause, because there is no position to continue from.
+			// The view has failed, or will be rebuilt. End its pause, because it has no position to resume from.
 			s.stopped.resume(v.Name)
 		}
 	}

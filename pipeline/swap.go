@@ -59,8 +59,8 @@ func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
 	return s.swap(ctx, b)
 }
 
-// joins reports whether the swap of a rebuild must wait, because its run is about to join a run of other views. A run
-// that is being filled, or that fails, is not waited for.
+// joins reports whether the swap must wait until the rebuild's run has joined another run. That is a run of live views
+// that neither fills nor fails, and has caught up, is too young to tell, or has a view of the rebuild beside others.
 func (s *swapper) joins(b *rebuild) bool {
 	return slices.ContainsFunc(s.runs.all(), func(r *run) bool {
 		live := r.views.live()
@@ -104,16 +104,16 @@ func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
 		s.discard(ctx, b.views)
 		return true, err
 	}
-	s.cfg.Log.Error("rebuilt views can't be swapped in yet", "sink", s.cfg.Name, "views", b.views.names(),
-		"error", reached)
+	s.cfg.Log.Error("rebuilt views could not be swapped in. The swap is tried again", "sink", s.cfg.Name,
+		"views", b.views.names(), "error", reached)
 	return false, errors.Join(s.retryLater(b, shadows, reached), s.composition.goOn(b.run, rest, stood),
 		s.composition.launchAt(apart))
 }
 
 func (s *swapper) discard(ctx context.Context, views viewSet) {
 	if err := s.cfg.Sink.(replicator.Shadower).Discard(ctx, views); err != nil {
-		s.cfg.Log.Warn("the former contents of rebuilt views can't be removed", "sink", s.cfg.Name,
-			"views", views.names(), "error", err)
+		s.cfg.Log.Warn("the former contents of rebuilt views could not be removed, and stay until the next rebuild",
+			"sink", s.cfg.Name, "views", views.names(), "error", err)
 	}
 }
 
@@ -186,8 +186,8 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	b.settleAt = time.Now().Add(retryPause)
 	known, err := s.planner.marks(ctx)
 	if err != nil {
-		s.cfg.Log.Error("it is not known yet whether rebuilt views were swapped in", "sink", s.cfg.Name,
-			"views", b.views.names(), "error", err)
+		s.cfg.Log.Error("the sink can't say yet whether it has swapped in rebuilt views. It is asked again",
+			"sink", s.cfg.Name, "views", b.views.names(), "error", err)
 		return false, nil
 	}
 	var waiting, done []*replicator.View
@@ -200,8 +200,8 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 		}
 	}
 	if err := s.settled(ctx, done, moved); err != nil {
-		s.cfg.Log.Error("rebuilt views were swapped in, but this can't be saved yet", "sink", s.cfg.Name,
-			"views", viewSet(done).names(), "error", err)
+		s.cfg.Log.Error("rebuilt views were swapped in, but saving this in the store failed. It is tried again",
+			"sink", s.cfg.Name, "views", viewSet(done).names(), "error", err)
 		return false, nil
 	}
 	if len(left) == 0 {
@@ -218,7 +218,8 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 }
 
 // settled ends the rebuild of views whose swap returned an error, although the sink had swapped the views. It launches
-// a view only if no run has it. A run that has the view repeats changes, which are stale and do no harm.
+// only views that no run has. The other views kept their runs after the error. Those repeat changes that the new
+// contents already include, which does no harm.
 func (s *swapper) settled(ctx context.Context, views viewSet, shadows []replicator.Checkpoint) error {
 	at := slices.DeleteFunc(ofViews(views, shadows), func(c replicator.Checkpoint) bool { return s.runOf(c.View) != nil })
 	if err := s.takeOver(ctx, views); err != nil {

@@ -91,7 +91,7 @@ func (s *sweeper) ours(cells []replicator.Cell) []replicator.Cell {
 const lacksAtOnce = 100_000
 
 // outdated returns a page of the cells that the fill did not confirm. With a Changelog, these are the target's cells
-// that the log lacks, or has only in a lower version than the target. The log may have been lost and rewritten.
+// that the log lacks, or has only in a lower version than the target, as after the log was lost and rewritten.
 func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 	cells []replicator.Cell, next string, err error,
 ) {

@@ -10,15 +10,15 @@ import (
 )
 
 // window records which cells change in the log while a scan reads a chunk. Once the chunk has arrived, the window
-// records only the chunk's cells. Otherwise `touched` would grow with every change that a late log reader reads.
+// records only the chunk's cells, so that `touched` does not grow while the log reader catches up.
 type window struct {
 	active  atomic.Bool
 	mu      sync.Mutex
 	touched map[replicator.Cell]int64 // by cell: log position of the latest change that the log reader delivered
 	cells   map[replicator.Cell]bool  // the cells of the chunk that the scan reads; nil: it has not arrived
-	low     int64
-	high    int64         // the log's position after the chunk was read; 0: the chunk has not arrived
-	passed  chan struct{} // closed once the log reader has reached the position `high`
+	low     int64                     // the log's position before the chunk was read
+	high    int64                     // the log's position after the chunk was read; 0: the chunk has not arrived
+	passed  chan struct{}             // closed once the log reader has reached the position `high`
 }
 
 func (w *window) open() {
@@ -59,8 +59,8 @@ func (w *window) reached(order int64) {
 	}
 }
 
-// wait waits until the log reader has passed a position (high). It returns those of the given cells that changed in the
-// log after another position (low). committed is the reader's position.
+// wait waits until the log reader has reached the position high. It returns those of the given cells that changed in
+// the log after the position low. committed is the reader's position.
 func (w *window) wait(ctx context.Context, low, high int64, cells map[replicator.Cell]bool, committed *atomic.Int64) (
 	map[replicator.Cell]bool, error,
 ) {

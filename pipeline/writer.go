@@ -37,7 +37,7 @@ func (w *writer) apply(ctx context.Context, batch []pending) error {
 	default:
 		b = &opBatch{}
 	}
-	b.repair = w.progress.current().Repair
+	b.rewrite = w.progress.current().Repair
 	if err := w.applyFound(ctx, b, batch, looks); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ type opBatch struct {
 	rows    []*replicator.Row // the row of each op; nil if the cell is gone
 	changes []*pending        // the pending changes that this batch completes, also those that need no op
 	size    int64             // memory that the budget doesn't count: the ops' contributions and re-read rows
-	repair  bool              // rewrite everything, whatever the sink holds
+	rewrite bool              // every op has Op.Rewrite
 
 	perView [][]replicator.Cell // by view: an empty list of cells, kept for the next batch
 }
@@ -113,9 +113,9 @@ func (b *opBatch) empty() {
 
 // evaluate adds an op to the batch, with what the op's row contributes to each view.
 func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
-	// In a fill that rewrites everything, rows from the log must rewrite, too, because the scan's older rows of the
-	// same cells are stale and rewrite nothing.
-	op.Rewrite = op.Rewrite || b.repair
+	// In a fill that rewrites everything, rows from the log must rewrite, too: the scan's row of the same cell is then
+	// stale, and rewrites nothing.
+	op.Rewrite = op.Rewrite || b.rewrite
 	op.Values = w.evaluator.Evaluate(op.Cell, row)
 	for _, v := range op.Values {
 		b.size += v.Size()
@@ -151,8 +151,8 @@ func (w *writer) applyFound(
 	return w.write(ctx, b)
 }
 
-// onlyFound reports whether the cell has neither a pending put nor a pending delete of its last row. Then only p.found
-// must be applied, the row that another replicator found when it re-read the cell.
+// onlyFound reports whether p.found is all that must be applied: neither a put nor a delete of the cell's only row is
+// pending.
 func (p *pending) onlyFound() bool { return p.put == nil && p.goneAt == 0 }
 
 // applyLooks reads the newest rows of cells from the source and applies them, as many at a time as fit into a batch.
