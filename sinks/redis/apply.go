@@ -89,10 +89,10 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return b.Applied(), nil
 }
 
-// decide plans the effects of the batch on an entity (entity.decide), and repeats that after errors that it can repair.
-// If it doesn't know the record's layout (the part that many records share), it reads the registry, because another
-// process may have added the layout. It removes a record that can't be read, and asks `disown` about states that a
-// later definition of a view wrote.
+// decide plans the effects of the batch on an entity (entity.decide). After an error that it can repair, it plans them
+// again. If it doesn't know the record's layout (the part that many records share), it reads the registry, because
+// another process may have added the layout. It removes a record that can't be read. It ignores states of a later
+// definition of a view if no process uses that definition (disown).
 func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 	for looked := false; ; {
 		err := e.decide(b)
@@ -119,10 +119,10 @@ func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 	}
 }
 
-// disown makes a view ignore a later generation (number of the view's definition) that a record has, if the view's mark
-// still has this process's generation. Then no process uses the later one, because each writes its generation to the
-// mark before it applies anything. Such a record can appear after the marks were lost and the clock, which numbers
-// generations, was set back: a batch that was in flight wrote it.
+// disown makes a view ignore states of a later generation (number of a definition) if no process uses it. None does if
+// the view's mark has this process's generation, because a process writes its generation there before it applies
+// anything. A batch in flight can leave such states when the marks are lost and the clock, which numbers generations,
+// is set back.
 func (t *Target) disown(ctx context.Context, newer newerError) (bool, error) {
 	known, err := t.sink.readMarks(ctx, t.source)
 	if err != nil || known[newer.k.view.Name] == nil {

@@ -78,7 +78,7 @@ func (t *Target) beginAudit(ctx context.Context, k *keeper, list []sumAt, name s
 // errOvertaken means that this audit of sums expired, because it made no step for a minute. Another one may have begun.
 var errOvertaken = errors.New("the comparison of sums was interrupted for over a minute: repeat it")
 
-// addAsOf adds up the amounts in all records, as they were when the audit began.
+// addAsOf adds up the amounts in all records. If a record changed after the audit began, its former contents count.
 func (s *sums) addAsOf(ctx context.Context, name string) error {
 	before := map[string]string{} // by record key: what the record was at the audit's beginning, if it was replaced since
 	seen := map[string]bool{}     // the keys of records that were added up: a scan may return a key twice

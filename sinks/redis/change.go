@@ -8,8 +8,8 @@ import (
 )
 
 // changes returns the changes of keys that carry out b.moves. A move replaces one cell's contribution to one view.
-// `after` is the entity's new record. Changes of sets and rankings come first, as the script requires. But if changes
-// of two views have the same key (`meet`), the order stays: the first one decides the key's type.
+// `after` is the entity's new record. Changes of sets and rankings come first, as the script requires. But if several
+// views change the same key (`meet`), the changes are not sorted: the first one decides the key's type.
 func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err error) {
 	moves, views := b.moves, 0
 	all = b.changes.take(2 * len(moves))
@@ -33,7 +33,7 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 		}
 		all, moves = c.out, moves[n:]
 	}
-	all = dropStaying(all, b.cluster)
+	all = dropShownByOthers(all, b.cluster)
 	for i := range all {
 		if _, is := e.blocked[all[i].viewKey]; is {
 			all[i].strict, all[i].goes = false, asIs
@@ -45,15 +45,15 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 	return all, meet, nil
 }
 
-// dropStaying drops each change that would remove what another view still shows at the same key. In a cluster, it
-// replaces such a change by one that leaves the key as it is. That change only removes the post: the entity's
-// contribution through the change's own view, which the sink stores beside the key.
-func dropStaying(all []change, cluster bool) []change {
+// dropShownByOthers drops each change that would remove what another view still shows at the same key. In a cluster,
+// the change must still remove the post: the entity's contribution through the change's own view, stored beside the
+// key. So it is replaced by a change that does only that.
+func dropShownByOthers(all []change, cluster bool) []change {
 	if !cluster {
-		return slices.DeleteFunc(all, func(ch change) bool { return ch.stays })
+		return slices.DeleteFunc(all, func(ch change) bool { return ch.shownByOthers })
 	}
 	for i := range all {
-		if all[i].stays {
+		if all[i].shownByOthers {
 			all[i].kind, all[i].args = kindSet, nil
 		}
 	}
@@ -149,8 +149,8 @@ func (c *changer) changesOf(m move, list []claim) (err error) {
 	return nil
 }
 
-// wholeAmounts makes, in a cluster, the change of a sum or of members' counts. It lists everything that the entity
-// contributes to the key, because the script replaces the entity's former contribution as a whole.
+// wholeAmounts adds the change of a key with sums or counts of members, in a cluster. The change lists all that the
+// entity now contributes to the key, because the script replaces the entity's earlier contribution as a whole.
 func (c *changer) wholeAmounts(t viewKey) error {
 	ch, cells, err := c.begin(t)
 	if ch == nil || err != nil {
@@ -256,7 +256,7 @@ func (c *changer) setChange(t viewKey, m move) error {
 	case t.claimedBy(cells):
 		ch.args[1], ch.strict = "1", true
 	default:
-		ch.stays, _, err = c.claimedByOthers(t)
+		ch.shownByOthers, _, err = c.claimedByOthers(t)
 	}
 	return err
 }
@@ -297,8 +297,8 @@ func (t viewKey) claimedBy(cells []cellClaims) bool {
 const few = 16
 
 // amountChanges makes the changes of sums for one move, which replaces a cell's contribution. They subtract the amounts
-// of the old contribution, and add those of the new one. An amount that both contributions have needs no change. With
-// m.rewrite, its sum is written to the view's key again, unchanged.
+// of the old contribution, and add those of the new one. An amount in both contributions needs no change. But with
+// m.rewrite it gets one that adds nothing: the script then writes the sum to the view's key again.
 func (c *changer) amountChanges(id viewID, m move) {
 	add := func(x claim, amount string) *change {
 		ch, _ := c.changeAt(viewKey{id, x.kind, x.key})

@@ -34,8 +34,8 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	found.add(what("connection"), replicator.OK, "it answers", "")
 	nodes, err := s.nodes(ctx)
 	if err != nil {
-		found.add(what("cluster"), replicator.Fail, err.Error(), mendCluster+"; or, if the user may not ask for "+
-			"the nodes, "+s.allow("+cluster"))
+		found.add(what("cluster"), replicator.Fail, err.Error(), mendCluster+"; or, if the user may not run "+
+			"CLUSTER SLOTS, "+s.allow("+cluster"))
 		return found
 	}
 	for i, n := range nodes {
@@ -67,7 +67,8 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 const mendCluster = "`redis-cli --cluster check HOST:PORT` names the nodes and slots that are missing: start these " +
 	"nodes, or assign the slots to other nodes"
 
-// allow returns the command that gives the sink's user a permission. s.user lacks a name that only the URL has.
+// allow returns the command that gives the sink's user a permission. If only the URL names the user, s.user is "", and
+// the command has a placeholder.
 func (s *Sink) allow(permission string) string {
 	return "ACL SETUSER " + cmp.Or(s.user, "USER (the sink's user)") + " " + permission
 }
@@ -107,7 +108,8 @@ func checkInfo(info map[string]string, cluster bool, add adder) {
 	}
 	switch {
 	case info["role"] == "slave":
-		add("role", replicator.Fail, "the server is a replica, which takes no writes", "name the master, or set sentinel")
+		add("role", replicator.Fail, "the server is a replica, which takes no writes", "set url to the master; or "+
+			"set urls to the sentinels, and sentinel to the name by which they know the master")
 	case (info["redis_mode"] == "cluster") != cluster:
 		add("mode", replicator.Fail, "the server's mode is "+info["redis_mode"],
 			"set cluster = true for a cluster, and for nothing else")
@@ -129,8 +131,9 @@ func checkInfo(info map[string]string, cluster bool, add adder) {
 	if saved || info["connected_slaves"] != "0" {
 		add("persistence", replicator.OK, "aof_enabled is "+info["aof_enabled"]+", "+info["connected_slaves"]+" replicas", "")
 	} else {
-		add("persistence", replicator.Warn, "no append-only file, no snapshot since it was started, no replica: a restart "+
-			"would empty it, and the views would have to be filled again", "CONFIG SET appendonly yes")
+		add("persistence", replicator.Warn, "the server has no append-only file and no replica, and has saved no "+
+			"snapshot since it was started: a restart would lose its data, and the views would have to be filled again",
+			"CONFIG SET appendonly yes")
 	}
 }
 

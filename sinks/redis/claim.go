@@ -13,7 +13,7 @@ import (
 type claim struct {
 	kind   byte
 	key    string
-	member string // the member of a set, a ranking or a unique value; "": the entity's own key
+	member string // in a set, a ranking or a unique value: the member; "": the entity's key is the member
 	amount string // the amount of a counter or a ranking, in decimal digits
 	row    *row
 }
@@ -28,7 +28,7 @@ const (
 	kindCounter = 'c'
 	kindRanking = 'z'
 	kindDead    = 'd' // no contribution: the cell is a dead letter in the view
-	kindWaiting = 'w' // after kindDead: `member` encodes what to show once another source's row of the cell is deleted
+	kindWaiting = 'w' // follows kindDead if the cell's row waits: `member` encodes its contribution (see waiting)
 )
 
 // row is a cell's contribution to a hash or a JSON object.
@@ -132,8 +132,8 @@ func (a *arena) parseClaims(s string) ([]claim, error) {
 	return claims, nil
 }
 
-// otherValues reports whether two encoded contributions are rows with the same key and field names, and differ only in
-// the digest of the values. It returns false if they contain the values.
+// otherValues reports whether two encoded contributions are rows that can differ only in the digest of their values. It
+// returns false for rows that are stored with their values (row.kept).
 func otherValues(a string, b []byte) bool {
 	in := wire.NewReader(a)
 	if kind := in.Byte(); kind != kindHash && kind != kindJSON || len(a) != len(b) {
@@ -188,9 +188,9 @@ func (c *claim) addingNothing() string {
 // row of the cell is deleted, the view shows nothing for the cell.
 const barren = "-"
 
-// waiting returns what a record stores for a cell whose row waits until another source's row of the cell is deleted: a
-// claim that makes the cell a dead letter, and a claim that encodes `claims`. The cell contributes `claims` once the
-// other row is deleted. `why` is the error if the view can't hold `claims`; nil: it can.
+// waiting returns what a record stores for a cell whose row waits until another source's row of the cell is deleted: an
+// item of kindDead, and one of kindWaiting. The latter encodes `claims`, which the cell contributes after the deletion.
+// `why` is the error if the view can't hold `claims`; nil: it can.
 func waiting(claims []claim, why error) []claim {
 	waits := claim{kind: kindWaiting}
 	if why != nil {
@@ -205,8 +205,8 @@ func waiting(claims []claim, why error) []claim {
 	return []claim{{kind: kindDead}, waits}
 }
 
-// waits decodes what a cell contributes once another source's row of the cell is deleted. held is false if the view
-// can't hold that. waits is false if the cell doesn't wait.
+// waits returns the encoded contribution that the cell makes once another source's row of the cell is deleted. held is
+// false if the view can't hold this contribution. waits is false if the cell doesn't wait.
 func (v *viewRecord) waits() (claims string, held, waits bool) {
 	if !v.dead() {
 		return "", false, false

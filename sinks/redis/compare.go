@@ -70,9 +70,9 @@ type comparison struct {
 	spots   []spot                  // the keys, or members of keys, that `want` and `known` have
 	dead    []replicator.Difference // the entity's cells that are dead letters
 
-	applied bool // according to the entity's record, the sink has applied what each cell should contribute
-	unclear bool // the view shows another source's row, whose values the entity's record lacks: nothing can be compared
-	unknown bool // the entity's record has no state in this view: the sink did not write what the view shows
+	applied      bool // according to the entity's record, the sink has applied what each cell should contribute
+	incomparable bool // the view shows another source's row, and the entity's record lacks the row's values
+	unrecorded   bool // the entity's record has no state for this view: the sink did not write what the view shows
 }
 
 // spot is a key, or a member of a key, at which a view shows or should show a contribution of the entity.
@@ -103,14 +103,14 @@ func (t *Target) comparisons(ctx context.Context, e *entity, ops []replicator.Op
 			at := slices.IndexFunc(list, func(c *comparison) bool { return c.k == k })
 			if at < 0 {
 				at = len(list)
-				c := &comparison{k: k, firstOp: i, text: e.text, applied: true, unknown: true}
+				c := &comparison{k: k, firstOp: i, text: e.text, applied: true, unrecorded: true}
 				list = append(list, c)
 				if wanted[c], err = c.others(r); err != nil {
 					return nil, err
 				}
 			}
 			c, v := list[at], r.find(ops[i].Cell, k.id)
-			c.unknown = c.unknown && v == nil
+			c.unrecorded = c.unrecorded && v == nil
 			if v != nil && v.contributes() {
 				claims, err := parseClaims(v.claims)
 				if err != nil {
@@ -156,8 +156,9 @@ func (c *comparison) others(r *record) (cells []cellClaims, err error) {
 			if err != nil {
 				return nil, replicator.Fatal(err)
 			}
-			c.unknown = false
-			c.unclear = c.unclear || slices.ContainsFunc(claims, func(x claim) bool { return x.row != nil && !x.row.whole })
+			c.unrecorded = false
+			lacksValues := func(x claim) bool { return x.row != nil && !x.row.whole }
+			c.incomparable = c.incomparable || slices.ContainsFunc(claims, lacksValues)
 			c.want, c.known = append(c.want, claims...), append(c.known, claims...)
 			cells = append(cells, cellClaims{r.cells[i].cell, claims})
 		}
@@ -197,8 +198,7 @@ func (c *comparison) addSpots() {
 	}
 }
 
-// readSpots reads each spot (a key, or a member of a key) from Redis, and sets its fields `held` (it shows something of
-// the entity), `gone` (it shows nothing at all) and `right` (it shows what it should).
+// readSpots reads each spot (a key, or a member of a key) from Redis, and sets its fields held, gone and right.
 func (s *Sink) readSpots(ctx context.Context, list []*comparison) error {
 	failed := func(err error) bool { // a key of another type counts as missing
 		return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE")
@@ -263,9 +263,7 @@ end
 	scoreAndSum     = asking + `return {ask('ZSCORE', KEYS[1], ARGV[1]), ask('HGET', KEYS[2], ARGV[1])}`
 )
 
-// judgeSpot evaluates Redis's reply for a spot, which is a key or a member of a key. It sets the fields `held` (the
-// spot shows something of the entity) and `right` (it shows what it should). It also sets `gone` (it shows nothing at
-// all), except for sums and unique values.
+// judgeSpot sets s.held and s.right from Redis's reply. It also sets s.gone, except for sums and unique values.
 func (c *comparison) judgeSpot(s *spot) {
 	wanted := s.want != nil
 	switch cmd := s.cmd.(type) {
@@ -281,8 +279,8 @@ func (c *comparison) judgeSpot(s *spot) {
 	case *redis.Cmd:
 		both, _ := cmd.Slice() // readSpots has already checked the command's error
 		if c.k.kind != kindUnique {
-			// For sums, `right` only means that the key shows the sum stored beside it. comparison.differences checks
-			// the entity's amounts.
+			// A sum of a counter or a ranking is right here if the view's key shows what the sink's own key has.
+			// comparison.differences checks the entity's amounts.
 			s.held = s.known
 			s.right = wanted && s.known && sameSum(c.k.kind, both[0], both[1])
 			return
@@ -298,12 +296,12 @@ func (c *comparison) judgeSpot(s *spot) {
 	}
 }
 
-// sameSum reports whether a key shows the sum that is stored beside it.
+// sameSum reports whether the sum that a view's key shows is the one that the sink stores in its own key.
 func sameSum(kind byte, shown, sum any) bool {
 	if kind == kindCounter || shown == nil || sum == nil {
 		return shown == sum
 	}
-	_, exact, _ := strings.Cut(fmt.Sprint(sum), " ") // for a ranking: the number of contributions, and the sum
+	_, exact, _ := strings.Cut(fmt.Sprint(sum), " ") // the number of contributions precedes a ranking's sum
 	score, err1 := strconv.ParseFloat(fmt.Sprint(shown), 64)
 	remembered, err2 := strconv.ParseFloat(exact, 64)
 	return err1 == nil && (err2 == nil || errors.Is(err2, strconv.ErrRange)) && score == remembered
@@ -374,7 +372,7 @@ func (c *comparison) held() (held []replicator.Entry) {
 }
 
 func (c *comparison) differences() []replicator.Difference {
-	if c.unclear {
+	if c.incomparable {
 		return c.dead
 	}
 	want, held, right := false, false, !c.k.sums() || sameAmounts(c.want, c.known)
@@ -383,7 +381,7 @@ func (c *comparison) differences() []replicator.Difference {
 		right = right && (s.want != nil && (s.right || c.expired(&s)) || s.want == nil && !s.held)
 	}
 	switch {
-	case want && c.unknown:
+	case want && c.unrecorded:
 		held = false
 	case right: // a missing key is right if the hash should have no fields: Redis has no empty hashes
 		return c.dead

@@ -110,7 +110,7 @@ func connect(c Config) (redis.UniversalClient, *links, error) {
 	}
 	known := &links{servers: map[string]string{}}
 	u.Dialer = known.over(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: u.TLSConfig}))
-	u.OnConnect = known.greets("") // the address "" stands for the one server, or for the current master
+	u.OnConnect = known.greets("") // no address: all connections lead to the one server, or to the current master
 	if first.Network == "unix" {
 		o := u.Simple()
 		o.Network, o.Addr = "unix", first.Addr

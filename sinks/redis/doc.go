@@ -58,9 +58,9 @@
 //
 // # Failure
 //
-// A key of another type than the view's is left alone. The value is rejected, with the type that was found, and the
-// rest is applied. If the entity was shown there before, the key is the view's, and the foreign value is removed
-// (overwritten.go).
+// If another program wrote a value of another type to a view's key, the records tell whether the key showed the entity
+// before. If it did, the program's value is removed (overwritten.go). Otherwise that value stays, the view's value is
+// rejected with the type that was found, and the rest is applied.
 //
 // Errors are temporary, except those that only the operator can fix (a password, a permission): see classify. After an
 // error, the session begins again. Commands that the server already executed count only once, because the records show
@@ -84,11 +84,11 @@
 // expire.go keys that expire; forget.go deleted cells; write.go, msgpack.go the script call; overwritten.go keys of
 // another type; mend.go own keys that were overwritten; evictions.go keys that the server evicted; push.go the steps in
 // a cluster; posts.go their leftovers; posted.go sums in a cluster; slot.go which keys share a slot; memory.go records
-// that need not be read; slab.go the memory of batches; marks.go marks and generations; walk.go pages of cells; list.go
-// the cells behind a value; former.go contributions by earlier definitions; leftover.go contributions of former views;
-// compare.go the actual contents of keys; sums.go sums that may be wrong; audit.go sums that are wrong; stray.go
-// orphans; value.go texts of values; check.go findings; permission.go missing permissions, and which view needs them;
-// errors.go errors, without values.
+// that need not be read; slab.go the memory of batches; marks.go marks, and generations (numbers of definitions);
+// walk.go pages of cells; list.go the cells behind a value; former.go contributions by earlier definitions; leftover.go
+// contributions of former views; compare.go the actual contents of keys; sums.go sums that may be wrong; audit.go sums
+// that are wrong; stray.go orphans; value.go texts of values; check.go findings; permission.go missing permissions, and
+// which view needs them; errors.go errors, without values.
 //
 // lib.lua precedes apply.lua, push.lua, posted.lua and sums.lua, which change users' keys. swap.lua replaces a record
 // in a cluster, forget.lua replaces records on one server, marks.lua replaces marks and changes the registry.

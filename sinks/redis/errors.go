@@ -15,9 +15,9 @@ import (
 	"replicator/internal/remedy"
 )
 
-// beginAnew is the remedy for overwritten keys of the sink's own that the sink can't repair.
-const beginAnew = "remove the keys of the sink's views and all that begin with \"" + prefix +
-	"\", and then `replicator rebuild " + remedy.Views + "`"
+// startOver is the remedy if another program overwrote keys of the sink, and the sink can't repair them.
+const startOver = "remove the keys of the sink's views and all keys that begin with \"" + prefix +
+	"\", and then run `replicator rebuild " + remedy.Views + "`"
 
 // plainErrors explains errors of the server and of the scripts (DAMAGED: lib.lua), by their first word. Messages have
 // the explanation instead of the server's text, which may quote values. A fatal error needs the operator.
@@ -30,9 +30,9 @@ var plainErrors = map[string]struct {
 	"NOPERM":    {true, "the user lacks a permission: `replicator check` says which"},
 	"NOPROTO":   {true, "the server is too old"},
 	"WRONGTYPE": {true, "one of the keys that begin with \"" + prefix + "\" was overwritten by something else: " +
-		beginAnew},
+		startOver},
 	"DAMAGED": {true, "a sum or a count of claims at one of the keys that begin with \"" + prefix +
-		"\" is not a number, because another program wrote to it: " + beginAnew},
+		"\" is not a number, because another program wrote to it: " + startOver},
 	"OOM":         {false, "the server has used up maxmemory: give it more"},
 	"READONLY":    {false, "the server is a replica"},
 	"MISCONF":     {false, "the server can't save to its disk and takes no writes until it can"},

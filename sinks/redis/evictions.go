@@ -20,8 +20,8 @@ type evictions struct {
 
 func (e *evictions) begin(now int64) { e.latest, e.reported = now, now }
 
-// addSince adds the evictions after a view's mark, which stored the count `marked`. If addSince is called for the marks
-// of several views, the highest number of evictions counts.
+// addSince raises e.unreported to at least the number of evictions since a view's mark. `marked` is the mark's count of
+// evicted keys.
 func (e *evictions) addSince(marked int64) { e.unreported = max(e.unreported, grown(marked, e.latest)) }
 
 // grown returns the growth of a count that begins at 0 again when the server restarts.
@@ -40,7 +40,7 @@ func (e *evictions) setCount(now int64) {
 	e.latest = now
 }
 
-// lost reports one eviction more: data is gone, although the servers counted no eviction.
+// lost counts an eviction that the servers' count lacks, because the sink's data is gone for another reason.
 func (e *evictions) lost() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

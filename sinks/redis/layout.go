@@ -40,7 +40,7 @@ func layoutID(layout string) string {
 // errNoLayout means that this process does not know the layout of an entity's record, which is the part that the
 // record shares with other records. The key replicator:registry has the layout, unless another program removed it.
 var errNoLayout = errors.New("its record can't be read, because something else removed or changed the key " +
-	registryKey + ", which has what records share: " + beginAnew)
+	registryKey + ", which has what records share: " + startOver)
 
 // layouts holds the layouts (common parts of records) that this process knows, by id. No layout is ever removed. It is
 // safe for concurrent use. A nil layouts is empty.

@@ -17,14 +17,14 @@ func (c *changer) rowChange(t viewKey) error {
 	}
 	names := c.moves[0].k.names
 	merged, exists, untouched := merge(c.arena, t, names, cells)
-	stays, rows, err := c.claimedByOthers(t)
+	shownByOthers, rows, err := c.claimedByOthers(t)
 	if err != nil {
 		return err
 	}
 	if t.kind == kindJSON {
 		switch {
-		case !exists && stays:
-			ch.stays = true
+		case !exists && shownByOthers:
+			ch.shownByOthers = true
 		case len(untouched) > 0: // the JSON text can't be made, because the record lacks the values of these fields
 			c.leave(t)
 		case exists:

@@ -43,11 +43,11 @@ type plan struct {
 
 type change struct {
 	viewKey
-	strict bool // the change adds something, so another type at the key is an error
-	stays  bool // the change would remove what another view still shows, so it is dropped: see dropStaying
-	goes   goes
-	fields int // of a hash: the number of fields to set
-	args   []string
+	strict        bool // the change adds something, so another type at the key is an error
+	shownByOthers bool // another view still shows what the change would remove: see dropShownByOthers
+	goes          goes
+	fields        int // of a hash: the number of fields to set
+	args          []string
 }
 
 // move replaces a cell's contribution to a view: old by new.
