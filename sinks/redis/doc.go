@@ -39,7 +39,7 @@
 //
 // The sink reads the records of the batch's entities, and package judge decides which ops count. Then one script
 // replaces each record, and changes the keys that it contributes to, if the record is unchanged since. Otherwise the
-// script returns the current record, and the entity is decided again. If a record was written lately, or is probably
+// script returns the current record, and the ops are judged again. If a record was written lately, or is probably
 // new, a small batch does not read it first: the script checks the assumption (memory.go). So only Go code decides what
 // counts, no version is ever a Lua number, and any number of writers may work at once. In a cluster, an entity's record
 // and its keys are in different slots, so the change takes several steps (push.go).

@@ -44,7 +44,7 @@ func (t *Target) ForgetGone(
 ) (found replicator.GoneCells, next string, err error) {
 	keys, next, err := t.sink.scan(ctx, recordKey(""), "", after, limit)
 	if err != nil {
-		return found, "", classify(err, "looking through the records")
+		return found, "", classify(err, listingRecords)
 	}
 	known, err := t.sink.forgettables(ctx)
 	if err != nil {
@@ -135,8 +135,7 @@ func (s *Sink) forgettables(ctx context.Context) (*forgettables, error) {
 }
 
 // removable reports whether all states of a cell may be removed. Each state must say that the cell is deleted and
-// contributes nothing. A state that the view's current definition wrote must also be below the view's horizon, the log
-// position from which on states are kept.
+// contributes nothing. A state of the view's current generation (definition) must also be below the view's horizon.
 func (f *forgettables) removable(c *cellRecord) bool {
 	for i := range c.views {
 		v := &c.views[i]
@@ -172,7 +171,7 @@ func (s *Sink) forgetSome(
 		return found, err
 	}
 	var changed []string
-	var args []any // two for each changed record: the nonce that was read, and the new record
+	var args []any // two for each changed record: its nonce, which reveals writes by others, and the new record
 	for i, r := range records {
 		cells := len(r.cells)
 		if r.nonce == "" || len(r.pending) > 0 {
@@ -208,7 +207,7 @@ func (s *Sink) forgetSome(
 	// The script skips records that another process has changed meanwhile. The count includes them nevertheless, because
 	// it is only logged.
 	if _, err := s.run(ctx, s.forgetGone, calls); err != nil {
-		return found, classify(err, "forgetting cells that are gone")
+		return found, classify(err, "removing the states of deleted cells")
 	}
 	return found, nil
 }

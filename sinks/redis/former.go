@@ -36,7 +36,7 @@ func (t *Target) Relinquish(ctx context.Context) error {
 }
 
 // vacate removes what former sources contributed to the target's views. A former source is one that no longer feeds the
-// sink. vacate skips views that the source's marks don't show as forgotten. What the present sources contribute stays.
+// sink. Its mark of the view must say that the view was forgotten (Sink.Forget), or vacate skips the view.
 func (t *Target) vacate(ctx context.Context) error {
 	if !t.sink.feeds(t.source) {
 		return nil
@@ -82,8 +82,8 @@ func (t *Target) vacate(ctx context.Context) error {
 	return nil
 }
 
-// makeRoom removes contributions that block those of the present views. Some are of another kind that their view had
-// before. Others are at keys that now belong to a view of another kind, as after two views exchanged their keys.
+// makeRoom removes earlier contributions that would block new ones. Either their view had another kind then, or their
+// keys now belong to a view of another kind, as after two views exchanged their keys.
 func (t *Target) makeRoom(ctx context.Context) error {
 	return t.takeBack(ctx, func(k *keeper, _ *cellRecord, v *viewRecord) (bool, error) {
 		claims, err := parseClaims(v.claims)
@@ -103,8 +103,8 @@ func (t *Target) isOfAnother(k *keeper, c claim) bool {
 }
 
 // takeBack removes contributions that earlier definitions of the views made, if `which` returns true for them. It
-// considers only views that are being filled. It writes states with the generation (number of a definition) below the
-// view's own, which no definition has, so these states don't count.
+// considers only views that are being filled. The states that it writes don't count: their generation (number of a
+// definition) is one less than the view's own, and no definition has that number.
 func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, *viewRecord) (bool, error)) error {
 	if !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.former }) {
 		return nil
@@ -120,7 +120,7 @@ func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, 
 		return t.former(c, which)
 	})
 	if err != nil {
-		return fmt.Errorf("taking back what an earlier definition put there: %w", err)
+		return fmt.Errorf("removing what earlier definitions of the views wrote: %w", err)
 	}
 	return nil
 }
@@ -131,8 +131,8 @@ func (t *Target) reclaiming(source string) *Target {
 }
 
 // applyEach calls `of` with each cell that has a record, and applies the values that `of` returns. These values must be
-// empty: they remove the cell's contributions. Stored states of another generation (number of a view's definition) than
-// the target's can't make them stale.
+// empty: they remove the cell's contributions. No stored state may have the target's generation of its view (number of
+// a definition), so that no value is stale.
 func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicator.Value, error)) error {
 	var ops []replicator.Op
 	apply := func() error {
@@ -143,7 +143,7 @@ func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicat
 	err := t.eachRecord(ctx, func(key string, r *record) (err error) {
 		for i := range r.cells {
 			c := &r.cells[i]
-			// Any AsOf will do: states of another generation than the target's can't make the op stale.
+			// Any AsOf will do, because no stored state counts.
 			op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1}
 			if op.Values, err = of(c); err != nil {
 				return replicator.Fatal(fmt.Errorf("%s: %w", key, err))
@@ -174,8 +174,8 @@ func (t *Target) empty(ctx context.Context) error {
 	})
 }
 
-// former returns an empty value for each view from which the cell's contribution must be removed: an earlier definition
-// of the view made the contribution, and `which` returns true for the view's part of the record.
+// former returns empty values, which remove contributions of the cell. There is one for each view whose contribution an
+// earlier definition of the view made, if `which` returns true for it.
 func (t *Target) former(
 	c *cellRecord, which func(*keeper, *cellRecord, *viewRecord) (bool, error),
 ) (values []replicator.Value, err error) {

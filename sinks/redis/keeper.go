@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// viewID identifies a view of a source in records. It is the beginning of a hash of both names, so no list of ids must
-// be stored.
+// viewID identifies, in records, a view as fed by one source. It is the beginning of a hash of the view's and the
+// source's names, so it is computed, and no list of ids is stored.
 type viewID string
 
 const viewIDSize = 6
@@ -31,10 +31,10 @@ type keeper struct {
 	view       *replicator.View
 	index      int      // the view's index in Target.views
 	names      []string // the names of the view's fields, in the view's order
-	id         viewID   // identifies the view and the target's source in records
-	shows      viewID   // identifies the view in changes of Redis keys; the same for sources that may exchange rows
-	ids        []viewID // like `id`: for the target's source, then for each source in `fellows`
-	fellows    []string // the names of the other sources that an entity may move to
+	id         viewID   // in records: the view as fed by the target's source
+	shows      viewID   // in viewKey: the view as fed by all sources that may have rows of one entity
+	ids        []viewID // in records: the view as fed by the target's source, then as fed by each of `fellows`
+	fellows    []string // the names of the other sources that may have rows of the same entities
 	generation uint64   // number of the view's present definition: states with another number don't count
 	evicted    int64    // how many keys the servers had evicted, according to the view's mark at Open
 	filling    bool     // the view was being filled when it was opened
@@ -42,7 +42,7 @@ type keeper struct {
 	kind       byte     // what the view consists of: kindHash, kindSet, …
 	goes       goes     // when a key expires after a change that adds something to it
 
-	disowned *atomic.Uint64 // states of a generation above `generation`, up to this one, are ignored: see Target.disown
+	disowned *atomic.Uint64 // states of later generations, up to this one, don't count either: see Target.disown
 }
 
 func newKeeper(v *replicator.View, index int) (*keeper, error) {
@@ -80,8 +80,8 @@ func newKeeper(v *replicator.View, index int) (*keeper, error) {
 	return k, nil
 }
 
-// feedBy sets the source that feeds the view, and the other sources that the view's entities may move to. A source with
-// a slash in its name is a Kafka partition, whose entities may move only to other topics.
+// feedBy sets the source that feeds the view, and the other sources that may have rows of the same entities. A source
+// with a slash in its name is a Kafka partition. Other partitions of its topic never have rows of the same entities.
 func (k *keeper) feedBy(source string, others []string) {
 	k.id, k.shows = idOf(source, k.view.Name), idOf("", k.view.Name)
 	if strings.Contains(source, "/") && len(others) == 0 {
@@ -112,8 +112,8 @@ func (k *keeper) claims(a *arena, cell replicator.Cell, value *replicator.Value)
 		switch k.kind {
 		case kindHash, kindJSON:
 			if i > 0 {
-				return nil, fmt.Errorf("a %s view keeps one entry of a cell, and the cell has %d", k.view.Kind,
-					len(value.Entries))
+				return nil, fmt.Errorf("the row gives %d entries, but a %s view holds one per row", len(value.Entries),
+					k.view.Kind)
 			}
 			var err error
 			if c.row, err = k.row(a, cell, e.Fields); err != nil {
@@ -161,7 +161,7 @@ func distinct(claims []claim) []claim {
 // row returns a cell's contribution to a hash or a JSON object. It leaves out fields that are missing or NULL.
 func (k *keeper) row(a *arena, cell replicator.Cell, values []any) (*row, error) {
 	if len(values) != len(k.view.Fields) {
-		return nil, fmt.Errorf("the cell's entry has %d fields, and the view has %d", len(values), len(k.view.Fields))
+		return nil, fmt.Errorf("the row gives %d fields, but the view has %d", len(values), len(k.view.Fields))
 	}
 	r := a.rows.new()
 	r.kept, r.whole, r.fields = k.merges(cell), true, a.fields.take(len(values))

@@ -37,10 +37,10 @@ func layoutID(layout string) string {
 	return string(sum[:layoutIDSize])
 }
 
-// errNoLayout means that this process does not know the layout of an entity's record, which is the part that the
-// record shares with other records. The key replicator:registry has the layout, unless another program removed it.
-var errNoLayout = errors.New("its record can't be read, because something else removed or changed the key " +
-	registryKey + ", which has what records share: " + startOver)
+// errNoLayout means that this process does not know a record's layout (the part that many records share). Another
+// process may have added it to the registry since, or another program removed it there.
+var errNoLayout = errors.New("its record can't be read, because another program removed or changed the key " +
+	registryKey + ", which has the common parts of records: " + startOver)
 
 // layouts holds the layouts (common parts of records) that this process knows, by id. No layout is ever removed. It is
 // safe for concurrent use. A nil layouts is empty.
@@ -82,7 +82,7 @@ func (l *layouts) lost(g *registry) (lost []string) {
 // lay splits the entities' new records into layouts (the parts that many records share) and values. It registers
 // layouts that several records need.
 func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
-	if b.cluster || b.registry == nil { // a target that only removes contributions has none at first
+	if b.cluster || b.registry == nil { // a target that only removes contributions starts without a registry
 		return nil
 	}
 	var unknown []string
@@ -118,18 +118,15 @@ func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
 // With these codes, a layout (the part that many records share) says where to find each state, key and text (a member
 // or an amount) of a record.
 const (
-	// layoutValue: the state, key or text is among the record's own values.
-	layoutValue = iota
+	layoutValue = 0 // a state, a key or a text: it is among the record's own values
 
-	// layoutSame for a state: it equals the state before it in the record. For a text: the layout has it. For a key:
-	// the layout has its beginning, and the entity's key follows.
-	layoutSame
+	layoutSame = 1 // a state: it equals the state before it in the record
+	layoutAsOf = 2 // a state: it is among the record's own values. Its as-of equals its order, and is stored as 0.
 
-	// layoutAsOf: the state is among the record's own values, with 0 as its as-of. The real as-of equals the order.
-	layoutAsOf
+	layoutBegin = 1 // a key: the layout has its beginning, and the entity's key is the rest
 
-	// layoutEntity: the text equals the entity's key.
-	layoutEntity
+	layoutText   = 1 // a text: it is in the layout
+	layoutEntity = 3 // a text: it is the entity's key
 )
 
 // compact appends the record's layout to layout, and its values to values. It reports false if the record needs the
@@ -164,8 +161,8 @@ type compacter struct {
 	scratch        [64]byte
 }
 
-// key writes a cell's key. If the entity's key, which is a text, and the types of the values in the cell's key are
-// enough to make the cell's key again, it writes only the types.
+// key writes a cell's key. If the types of the key's values and the entity's text suffice to restore the key, key only
+// writes the types, to the layout. Otherwise it writes the key to the values.
 func (w *compacter) key(k replicator.Key) {
 	var kinds [8]byte
 	list := k.AppendKinds(kinds[:0])
@@ -190,8 +187,8 @@ func (w *compacter) state(s, last replicator.State, hasLast bool) {
 	w.layout, w.values = append(w.layout, where), judge.AppendState(w.values, s)
 }
 
-// claims writes what a cell contributes to a view, and then a zero. `stored` encodes that as appendClaims does. claims
-// reports false if `stored` is damaged.
+// claims writes what a cell contributes to a view, and ends the layout's part of it with a zero. `stored` is the
+// contribution, as encoded by appendClaims. If `stored` is damaged, claims reports false.
 func (w *compacter) claims(stored string) bool {
 	in := wire.NewReader(stored)
 	for in.More() {
@@ -221,7 +218,7 @@ func (w *compacter) claims(stored string) bool {
 // in the entity's key, which is then left out.
 func (w *compacter) claimKey(kind byte, key string) {
 	if begin, ends := strings.CutSuffix(key, w.entity); ends && w.entity != "" && (kind == kindHash || kind == kindJSON) {
-		w.layout = wire.AppendText(append(w.layout, layoutSame), begin)
+		w.layout = wire.AppendText(append(w.layout, layoutBegin), begin)
 		return
 	}
 	w.layout, w.values = append(w.layout, layoutValue), wire.AppendText(w.values, key)
@@ -232,7 +229,7 @@ func (w *compacter) claimKey(kind byte, key string) {
 func (w *compacter) text(s string) {
 	switch s {
 	case "", "1":
-		w.layout = wire.AppendText(append(w.layout, layoutSame), s)
+		w.layout = wire.AppendText(append(w.layout, layoutText), s)
 	case w.entity:
 		w.layout = append(w.layout, layoutEntity)
 	default:
@@ -296,7 +293,7 @@ func (in *expander) readClaims() string {
 	b := in.bytes.take(96 + len(in.entity))
 	for kind := in.layout.Byte(); kind != 0; kind = in.layout.Byte() {
 		b = append(b, kind)
-		if in.layout.Byte() == layoutSame {
+		if in.layout.Byte() == layoutBegin {
 			begin := in.layout.Text()
 			b = binary.AppendUvarint(b, uint64(len(begin)+len(in.entity)))
 			b = append(append(b, begin...), in.entity...)
@@ -322,7 +319,7 @@ func (in *expander) readClaims() string {
 
 func (in *expander) text() string {
 	switch in.layout.Byte() {
-	case layoutSame:
+	case layoutText:
 		return in.layout.Text()
 	case layoutEntity:
 		return in.entity

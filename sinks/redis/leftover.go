@@ -49,8 +49,8 @@ func (s *Sink) Empty(ctx context.Context, view string) error {
 	return nil
 }
 
-// leaving returns targets for a view of which only the name is known, one for each source that fed it. The targets'
-// generation (number of the view's definition) is above all earlier ones, so no stored state counts.
+// leaving returns targets that remove a view of which only the name is known, one for each source that fed it. Their
+// generation (number of a definition) is above all stored ones. So no stored state counts, and no removal is stale.
 func (s *Sink) leaving(ctx context.Context, view string) (targets []*Target, err error) {
 	sources, err := s.Sources(ctx)
 	if err != nil {

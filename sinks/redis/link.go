@@ -40,7 +40,7 @@ func (l *links) over(dial dialer) dialer {
 		at := l.lost.Load()
 		c, err := dial(ctx, network, address)
 		if err != nil {
-			l.miss()
+			l.reportUnreached()
 			return nil, err
 		}
 		return &conn{Conn: socket.Quick(c), links: l, lostAtDial: at}, nil
@@ -48,7 +48,7 @@ func (l *links) over(dial dialer) dialer {
 }
 
 // greets returns the function that the client calls with each new connection to an address. It finds out which server
-// the connection leads to. If that is another one than before, all connections made so far are not used again.
+// the connection leads to. If the address led to another server before, no connection made so far is used again.
 func (l *links) greets(address string) func(context.Context, *redis.Conn) error {
 	return func(ctx context.Context, c *redis.Conn) error {
 		text, err := c.Info(ctx, "server").Result()
@@ -100,24 +100,24 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, c.noteTimeout(err)
 }
 
-// noteTimeout counts a lost connection if err is a timeout. It counts none if a loss was counted since this connection
-// was made, because newer connections may work.
+// noteTimeout counts a loss if err is a timeout, so that no connection made before is used again. If a loss was counted
+// since this connection was made, it doesn't, because newer connections may work.
 func (c *conn) noteTimeout(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.links.lost.CompareAndSwap(c.lostAtDial, c.lostAtDial+1)
-		c.links.miss()
+		c.links.reportUnreached()
 	}
 	return err
 }
 
-func (l *links) miss() {
+func (l *links) reportUnreached() {
 	if l.unreached != nil {
 		l.unreached()
 	}
 }
 
 // errLost makes the pool drop a connection. No message shows it.
-var errLost = errors.New("the connection must not be used again")
+var errLost = errors.New("the connection went silent, or its address now leads to another server")
 
 // SyscallConn lets the pool check whether an idle connection can be used, by looking into its socket. It fails if the
 // connection must not be used again.

@@ -16,7 +16,8 @@ import (
 
 var _ replicator.Lister = (*Target)(nil)
 
-// ListedBy implements replicator.Lister. A ranking also needs the member's values, because each member has its own sum.
+// ListedBy implements replicator.Lister. It names the values of the key template and, for a ranking, those of the
+// member template, because each member has its own sum.
 func (t *Target) ListedBy(view int) (names []string) {
 	v := t.keepers[view].view
 	of := func(template string) {
@@ -50,8 +51,8 @@ func (k *keeper) spotted(values []string) (c claim) {
 	return c
 }
 
-// List implements replicator.Lister. In a set of entities' keys, the members tell which records to read. For any other
-// kind, all records are read.
+// List implements replicator.Lister. For an index of entities' keys (kindSet), it reads only the records of the
+// entities in the set. For any other view, it reads all records.
 func (t *Target) List(
 	ctx context.Context, view int, values []string, limit int,
 ) (found replicator.Listing, err error) {
@@ -70,7 +71,7 @@ func (t *Target) List(
 		err = t.listClaims(ctx, k, at, limit, &found)
 	}
 	if err != nil {
-		err = classify(err, "view "+k.view.Name+": listing the cells behind "+found.Place)
+		err = classify(err, "view "+k.view.Name+": listing the cells that contribute to "+found.Place)
 	}
 	return found, err
 }
@@ -90,7 +91,7 @@ func (s *Sink) shown(ctx context.Context, at claim) (text string, err error) {
 	return text, err
 }
 
-// listMembers finds the cells behind a set's members, and members that no cell of any source contributes.
+// listMembers finds the cells that contribute a set's members, and members that no cell of any source contributes.
 func (t *Target) listMembers(
 	ctx context.Context, k *keeper, at claim, limit int, found *replicator.Listing,
 ) error {

@@ -27,9 +27,9 @@ var marksSource string
 // view.
 type storedMark struct {
 	Fingerprint string `json:"fingerprint"`
-	Generation  uint64 `json:"generation"`          // number of the view's definition: states with another don't count
+	Generation  uint64 `json:"generation"`          // number of the definition; states with other numbers don't count
 	Forgotten   bool   `json:"forgotten,omitempty"` // Sink.Forget removed the progress; contributions may be left
-	Vacated     bool   `json:"vacated,omitempty"`   // Forgotten, and the source's contributions were removed
+	Vacated     bool   `json:"vacated,omitempty"`   // besides, the source's contributions were removed
 	Former      bool   `json:"former,omitempty"`    // earlier definitions of the view may have left contributions
 	Evicted     int64  `json:"evicted,omitempty"`   // the count of evicted keys last reported to the pipeline
 
@@ -117,8 +117,9 @@ func (m *viewMark) keys(more ...string) []string {
 // vacated reports whether the view was forgotten, and the source's contributions to it were removed.
 func (m *viewMark) vacated() bool { return m.forgotten() && m.marks[0].Vacated }
 
-// generation returns the number of a new generation of the view: the time, or the highest number so far plus two,
-// whichever is higher. The number below it belongs to no definition: takeBack uses it.
+// generation returns the number of a new generation of the view: the time, but at least two more than the highest
+// number so far. So the new number minus one belongs to no definition: takeBack writes states with it, which never
+// count.
 func (m *viewMark) generation() uint64 {
 	g := uint64(time.Now().UnixMilli())
 	for _, one := range m.marks {
@@ -179,7 +180,8 @@ func (s *Sink) changeMarks(ctx context.Context, source, expected string,
 			return on, err
 		}
 	}
-	return markedOn{}, errors.New("other replicators keep changing the same marks")
+	return markedOn{}, fmt.Errorf("other replicators changed the marks of these views during each of %d attempts: "+
+		"keep the views with one replicator, and stop the others", maxTries)
 }
 
 // markedOn describes the servers that have the marks: their names, separated by commas, and how many keys they have
@@ -189,11 +191,12 @@ type markedOn struct {
 	evicted int64
 }
 
-// swap replaces marks in each copy that is unchanged and on the expected server. It reports whether it replaced all
-// copies, and on which servers. A server's name is its run_id and master_replid, which a restart or a failover changes.
+// swap replaces marks in each of their copies (a cluster has 64) that is unchanged and on the expected server. It
+// reports whether it replaced all copies, and on which servers. A server's name is its run_id and master_replid, which
+// a restart or a failover changes.
 //
-// The list of servers begins with a number instead of a name: how often an address has led to another server. So swap
-// notices even a change there and back.
+// `expected` and markedOn.servers are lists of names that begin with a number: how often an address has led to another
+// server. So swap notices even that an address led elsewhere and back.
 func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMark) (bool, markedOn, error) {
 	keys := s.markKeys(source)
 	calls := make([]call, 0, len(keys))
@@ -229,7 +232,7 @@ func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMar
 		}
 		names[1+i] = fmt.Sprint(answer[1])
 		if n, err := strconv.ParseInt(fmt.Sprint(answer[2]), 10, 64); err == nil { // no number: the user may not run INFO
-			evicted[names[1+i]] = n // by server: one that has several copies of the marks counts once
+			evicted[names[1+i]] = n // by name, so that a server with several copies counts once
 		}
 		all = all && answer[0] == int64(1)
 	}
@@ -254,7 +257,7 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 	// If the source and all views have been registered before, nothing is written. So `explain` and `verify` also work
 	// with a server that accepts no writes, because it is full or a replica.
 	if known, err := s.rdb.SIsMember(ctx, sourcesKey, source).Result(); err != nil {
-		return nil, markedOn{}, classify(err, "looking for the source")
+		return nil, markedOn{}, classify(err, "reading "+sourcesKey)
 	} else if !known {
 		if err := s.rdb.SAdd(ctx, sourcesKey, source).Err(); err != nil {
 			return nil, markedOn{}, classify(err, "registering the source")
@@ -305,7 +308,8 @@ func (s *Sink) occupant(v *replicator.View, known map[string]*viewMark) string {
 	return ""
 }
 
-// occupied returns the error that the former view `by` left keys that another view can make, and what to do about it.
+// occupied returns texts for the case that `by`, a view that is no longer configured, left keys that another view can
+// make: what is wrong, and what to do.
 func occupied(by string) (detail, fix string) {
 	return "view " + by + ", which is no longer in the configuration, left keys that this view can also make",
 		"stop the program, remove them with `replicator checkpoint forget " + by + " --data`, and start; or give this " +
@@ -334,9 +338,9 @@ func (s *Sink) Sources(ctx context.Context) ([]string, error) {
 	return sources, classify(err, "reading the sources")
 }
 
-// Forget implements replicator.Sink. Each mark keeps its key templates and its generation (number of the view's
-// definition). The clock numbers generations, and the next one must be higher, even on a machine whose clock is behind.
-// The records stay, too, so that the next fill can remove the cells' contributions.
+// Forget implements replicator.Sink. Each mark keeps its key templates, and gets a higher generation (number of the
+// view's definition). The clock numbers generations, and the next one must be higher still, even if the clock is
+// behind. The records stay, too, so that the next fill can remove the cells' contributions.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	sources, err := s.Sources(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 	// remembersUpTo is the largest batch, in entities, whose records are cached. Caching a larger one costs more than
 	// reading its records.
 	remembersUpTo = 64
-	// remembered is the least number of records that are cached. They have 50 to 300 bytes each.
+	// remembered is how many of the newest records are certain to be cached. They have 50 to 300 bytes each.
 	remembered = 10_000
 	// remembersBytes is the size, in bytes, of the largest record that is cached.
 	remembersBytes = 1 << 10
@@ -47,14 +47,14 @@ func (m *memory) recall(b *batch) {
 	}
 }
 
-// learn caches the records that were written, and notes how many of them were new. `again` has the entities that could
-// not be written.
-func (m *memory) learn(b *batch, written []*entity, again map[*entity]bool) {
+// learn caches the records that Sink.write wrote, and notes how many of them were new. `tried` has the entities that it
+// tried to write. `again` has those of them that it could not write.
+func (m *memory) learn(b *batch, tried []*entity, again map[*entity]bool) {
 	if b.cluster {
 		return
 	}
 	created, others := 0, 0
-	for _, e := range written {
+	for _, e := range tried {
 		switch {
 		case again[e]:
 		case e.plan.record.nonce == "":

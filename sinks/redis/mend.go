@@ -45,8 +45,8 @@ func (t *Target) mend(ctx context.Context, cause error, written []*entity) (bool
 	return removed, nil
 }
 
-// isDamaged reports whether what the sink stores beside a changed key is no sum: its type is wrong, or it is not a
-// number.
+// isDamaged reports whether another program overwrote the sums or counts that the sink stores for the key of a change:
+// one has another type, or is not a number.
 func (t *Target) isDamaged(ctx context.Context, ch *change) (bool, error) {
 	list := []sumAt{{key: ch.key}}
 	if ch.kind != kindCounter {
@@ -72,7 +72,7 @@ const removeIfStill = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call(
 // removeRecord removes an entity's damaged record, if it is still the one that was read.
 func (t *Target) removeRecord(ctx context.Context, e *entity) error {
 	if err := t.sink.rdb.Eval(ctx, removeIfStill, []string{e.key}, e.stored).Err(); err != nil {
-		return classify(err, "removing a damaged record")
+		return classify(err, "removing the entity's damaged record")
 	}
 	t.evictions.lost()
 	e.stored = ""

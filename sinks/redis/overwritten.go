@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// A key of another type than the view's belongs to another program, and is left alone. The exception: if the record
-// says that the key showed something of the entity, another program has overwritten the view's key, and its value is
-// removed.
+// If a view's key has another type, another program wrote it. If the entity's record says that the key showed something
+// of the entity, the program has overwritten the view's key: the program's value is removed. Otherwise the key is left
+// alone.
 
 // wrongKey is a key that can't show a contribution: it has another type, or a ranking's sum would exceed a double.
 type wrongKey struct {
@@ -33,14 +33,14 @@ func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 			own = n > 0
 		}
 		if err != nil {
-			return classify(err, "finding out whether an overwritten key is the view's own")
+			return classify(err, "finding out whether another program has overwritten a view's key")
 		}
 		if !own || slices.Contains(w.entity.freed, w.at) {
 			w.entity.block(w.at, w.found)
 			continue
 		}
 		if err := s.rdb.Eval(ctx, removeIfOfType, []string{w.at.key}, w.found).Err(); err != nil {
-			return classify(err, "removing a foreign value from a view's key")
+			return classify(err, "removing another program's value from a view's key")
 		}
 		w.entity.freed = append(w.entity.freed, w.at)
 	}

@@ -59,7 +59,7 @@ type denied struct {
 	guessed  bool     // the tested keys were made up, so the user's key patterns may rightly exclude them
 	pattern  string   // the key pattern that permits all keys of the view; "": unknown
 	unknown  []string // messages about commands that the server does not have
-	silence  error    // the last error of a question to the server; nil: it answered all
+	silence  error    // the last error of ACL WHOAMI or ACL DRYRUN; nil: none failed
 }
 
 // asksPermissions asks for the name of the user, for later dry runs. If the user may not ask, or the server is older
@@ -194,7 +194,7 @@ func (p permissions) try(ctx context.Context, commands [][]any) denied {
 }
 
 // refusal returns the error that says which commands or keys the server denies to the user. It returns nil if the
-// server denies nothing, or only keys that permissions made up to ask about (`guessed`).
+// server denies nothing, or only made-up keys (d.guessed).
 func (d denied) refusal() error {
 	if d.level() != replicator.Fail {
 		return nil
@@ -215,7 +215,8 @@ func (d denied) fix() string {
 		line += " +@read +@write +@scripting +@keyspace +info"
 	}
 	if len(d.keys) > 0 { // only if keys are denied: the server refuses to give a user with ~* another pattern
-		line += " ~" + prefix + "* ~" + cmp.Or(d.pattern, "PATTERN, where PATTERN is that of the views' keys")
+		line += " ~" + prefix + "* ~" +
+			cmp.Or(d.pattern, "PATTERN, where PATTERN matches the views' keys, such as orders:*")
 	}
 	if len(d.keys) > 0 && d.guessed {
 		line += "; unless the views have only keys that the user may access"

@@ -15,11 +15,11 @@ type entity struct {
 	text string // the entity's key, as templates show it
 	ops  []int  // indexes of the entity's ops in the batch
 
-	known   bool               // stored was read, was returned by a script, or is assumed
-	assumed bool               // stored is a guess: the record that was written last, or "" (see recall)
+	known   bool               // `stored` is set: it was read, a script returned it, or it is a guess
+	assumed bool               // `stored` is a guess: the record that was written last, or "" (see recall)
 	stored  string             // the record as stored in Redis; "" if there is none
 	blocked map[viewKey]string // by key that can't show the entity's contribution: the script's answer (see refused)
-	freed   []viewKey          // keys from which foreign values were removed; if any, all contributions are rewritten
+	freed   []viewKey          // keys from which Sink.settle removed values; if any, unchanged values are written, too
 	plan    plan
 	layout  string // the new record's layout (the part that many records share), if the registry lacks it
 	id      string // the id of the new record's layout in the registry; "": the record is stored in full
@@ -53,7 +53,7 @@ type change struct {
 // move replaces a cell's contribution to a view: old by new.
 type move struct {
 	k        *keeper
-	id       viewID // the view's id in the record, which includes the cell's source
+	id       viewID // in the entity's record: the view as fed by the cell's source
 	cell     replicator.Cell
 	old, new []claim
 	rewrite  bool // write even unchanged values: the keys may have been changed by hand
@@ -63,8 +63,8 @@ type move struct {
 // errNewer means that another process has begun a later generation of the view: it has forgotten or redefined it.
 var errNewer = errors.New("another replicator has forgotten or redefined the view since this one opened it")
 
-// newerError says which view another process has forgotten or redefined. `generation` is the number of the view's later
-// definition, as a record has it.
+// newerError says which view another process has forgotten or redefined. `generation` is the later generation (number
+// of a definition) that was found in an entity's record.
 type newerError struct {
 	k          *keeper
 	generation uint64
@@ -78,12 +78,12 @@ type batch struct {
 	*judge.Batch
 	keepers []*keeper
 	ops     []replicator.Op
-	cluster bool // in a cluster, an entity's keys and its record are in different slots
+	cluster bool // the sink is a cluster: no script reaches both an entity's record and its keys
 	reclaim bool
 
-	registry     *registry // the layouts and horizons by which the batch is decided
-	layouts      *layouts
-	behind       bool // the server has a newer registry than `registry`
+	registry     *registry // for horizons, and for the layouts of the new records
+	layouts      *layouts  // for the layouts of the stored records
+	behind       bool      // the server has a newer registry than `registry`
 	layoutBuffer []byte
 
 	arena
@@ -179,7 +179,7 @@ func (b *batch) knownIn(r *record, op, value int) judge.Known {
 }
 
 // decideValue judges one value, which is what an op contributes to one view. It stores the cell's new state in the
-// entity's new record. If keys must change, it adds the cell's old and new contribution to b.moves.
+// entity's new record. If Redis keys must change, it adds the cell's old and new contribution to b.moves.
 func (e *entity) decideValue(b *batch, i, n int) error {
 	op, value := &b.ops[i], &b.ops[i].Values[n]
 	k, r := b.keepers[value.View], e.plan.record
@@ -226,7 +226,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	}
 	m.rewrite = m.rewrite || k.goes.after() // every change restarts the key's expiry
 	if !same || m.rewrite {
-		// m.old says what to remove: nothing if only a row's values differ, because the new row overwrites the old one.
+		// m.old says what to remove. If only a row's values differ, nothing is: the new row overwrites the old one.
 		if m.rewrite || !otherValues(is.claims, text) {
 			if m.old, err = b.parseClaims(is.claims); err != nil {
 				return replicator.Fatal(err)
@@ -274,7 +274,7 @@ func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord, barren
 	switch m.old, err = b.parseClaims(waited.claims); {
 	case err != nil:
 	case barren:
-		m.new = m.old[:1] // still a dead letter, but the cell's row no longer waits for its turn
+		m.new = m.old[:1] // only kindDead: the cell stays a dead letter, and no longer waits
 	default:
 		m.new, err = b.parseClaims(text)
 	}
@@ -291,7 +291,8 @@ func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord, barren
 	return nil
 }
 
-// block notes that a view's key can't show the entity's contribution. found is the script's answer (see refused).
+// block notes that a view's key can't show the entity's contribution, because it has another type, or a sum would be
+// too large for a score. found is the script's answer (see refused).
 func (e *entity) block(k viewKey, found string) {
 	if e.blocked == nil {
 		e.blocked = map[viewKey]string{}
@@ -299,8 +300,7 @@ func (e *entity) block(k viewKey, found string) {
 	e.blocked[k] = found
 }
 
-// blockedError returns an error if an earlier call of the script has found that the key of one of the claims (what a
-// cell contributes) can't show the claim.
+// blockedError returns an error if block was called for the key of one of the claims (a cell's contribution).
 func (e *entity) blockedError(k *keeper, claims []claim) error {
 	if len(e.blocked) == 0 {
 		return nil

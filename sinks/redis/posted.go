@@ -19,7 +19,7 @@ import (
 //go:embed posted.lua
 var postedSource string
 
-// postKey returns the key of the hash that has, in a cluster, what each entity contributes to `key` (its posts).
+// postKey returns the key of the hash that has, in a cluster, the posts of `key`: what each entity contributes to it.
 func postKey(key string) string { return postPrefix + sameSlot(key) }
 
 // comparePosted compares the sums of some keys with the contributions that are stored beside the keys. It returns the
@@ -52,11 +52,11 @@ func (t *Target) comparePosted(ctx context.Context, kind byte, keys []string, me
 	return slices.DeleteFunc(wrong, func(s replicator.Stray) bool { return s.Kind == "" }), nil
 }
 
-// strayPosted finds sums that are stored beside keys of the view to which no entity contributes.
+// strayPosted finds keys of the view that have stored sums, although no entity contributes to the keys.
 func (t *Target) strayPosted(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
-	const doing = "looking for orphaned sums"
+	const doing = "looking for sums without contributions"
 	k, begins, stored := t.keepers[view], claimPrefix, "hash"
 	if k.sums() {
 		begins = sumPrefix
@@ -70,7 +70,7 @@ func (t *Target) strayPosted(
 	}
 	var keys []string
 	for _, own := range found {
-		key := besideOf(own, begins)
+		key := userKeyOf(own, begins)
 		if _, is := t.sink.names.Entities(k.view, key); is && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
@@ -138,7 +138,7 @@ func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool
 	return mended, nil
 }
 
-// queryPost queues a query whether the hash at postKey has the entity's contribution to the key of `s`. It does so only
+// queryPost queues the command that asks whether the key of `s` has a post of the entity (see postKey). It does so only
 // for kinds with sums or counts.
 func (c *comparison) queryPost(ctx context.Context, p redis.Pipeliner, s *spot) {
 	if counts(c.k.kind) {
@@ -146,5 +146,5 @@ func (c *comparison) queryPost(ctx context.Context, p redis.Pipeliner, s *spot) 
 	}
 }
 
-// lacksPost reports whether queryPost has queried the entity's contribution in the hash at postKey, and there was none.
+// lacksPost reports whether queryPost has asked for the entity's post, and there was none.
 func (s *spot) lacksPost() bool { return s.posted != nil && !s.posted.Val() }

@@ -21,7 +21,7 @@ type post struct {
 	entity   entity
 	pending  pending // the change that removes the contribution
 	revision uint64  // the revision of the entity's record when the contribution was written
-	stored   string
+	stored   string  // as Redis stores the post: the revision, and then the contribution
 }
 
 // orphanedPosts says in messages what removeUnrecorded removes.
@@ -116,14 +116,14 @@ func (t *Target) strayPosts(
 	return append(strays, wrong...), next, classify(err, doing)
 }
 
-// stray returns the post, an entity's stored contribution to a key, as an orphan. The orphan's place (`At`) names the
-// entity: for such places, Tidy calls removePost.
+// stray describes an orphaned post: an entity's stored contribution to a key that the entity's record doesn't mention.
+// Its At names the entity, so that Tidy calls removePost.
 func (p *post) stray() replicator.Stray {
 	at := placeOf(p.pending.key, "", p.entity.text)
 	return replicator.Stray{Name: p.pending.key + " " + p.entity.text, At: at, Kind: replicator.Extra}
 }
 
-// removePost removes an entity's stored contribution to a key of a view, if the entity's record doesn't mention it.
+// removePost removes an entity's post for a key of a view, if the entity's record doesn't mention it.
 func (t *Target) removePost(ctx context.Context, view int, key, text string) (removed bool, err error) {
 	who := string(t.keepers[view].shows) + recordKey(text)
 	held, err := t.sink.rdb.HGet(ctx, postPrefix+sameSlot(key), who).Result()
@@ -140,11 +140,12 @@ func (t *Target) removePost(ctx context.Context, view int, key, text string) (re
 	return true, t.removeUnrecordedPosts(ctx, posts)
 }
 
-// postedAt is the inverse of postKey: it returns the view's key whose contributions are in the hash at `posts`.
-func postedAt(posts string) string { return besideOf(posts, postPrefix) }
+// postedAt returns the user's key to which the hash of posts at `posts` belongs. It is the inverse of postKey.
+func postedAt(posts string) string { return userKeyOf(posts, postPrefix) }
 
-// besideOf is the inverse of prefix+sameSlot(key): it returns the view's key, given the sink's key beside it.
-func besideOf(own, prefix string) string {
+// userKeyOf returns the user's key to which the sink's key `own` belongs: it returns key if `own` is
+// prefix+sameSlot(key).
+func userKeyOf(own, prefix string) string {
 	tag, key, _ := strings.Cut(strings.TrimPrefix(own, prefix+"{"), "}")
 	if key == "" {
 		return tag
@@ -191,9 +192,9 @@ func (k *keeper) takenBack(key, text string) pending {
 	return p
 }
 
-// withoutRecord returns the posts (stored contributions) that their entities' records don't mention. Each returned post
-// has at least the revision of its entity's record. The script that removes a post leaves it alone if a later revision
-// is stored, because another process has then written it meanwhile.
+// withoutRecord returns the posts (stored contributions) that their entities' records don't mention. It raises a post's
+// revision to that of the record. The script that removes posts then keeps those of a later revision, which another
+// process has written meanwhile.
 func (t *Target) withoutRecord(ctx context.Context, posts []post) (without []post, err error) {
 	if len(posts) == 0 {
 		return nil, nil

@@ -25,12 +25,12 @@ var swapSource string
 //go:embed push.lua
 var pushSource string
 
-// gonePrefix begins, in a cluster, a key that says at which revision of an entity's record the entity's contribution to
-// a view's key was removed.
+// gonePrefix begins a key that remembers, in a cluster, that an entity's contribution to a view's key was removed. Its
+// value is the revision of the entity's record at that time.
 const gonePrefix = prefix + "gone:"
 
 // addPending adds changes to the record's list of changes that may not have reached their keys yet. It also raises the
-// record's revision. The revision is made of the time, so that it is above every earlier one even if the record was
+// record's revision, at least to the time in microseconds. So it is above every earlier one even if the record was
 // lost.
 func (r *record) addPending(changes []change) {
 	r.revision = max(r.revision+1, uint64(time.Now().UnixMicro()))
@@ -74,8 +74,8 @@ func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity)
 	done := func(pending) bool { return true }
 	err = s.pushAll(ctx, b, entities, func(p *pending) bool { return !own(p) }, again)
 	if errors.Is(err, noPermission) {
-		// The key belongs to another target's view. The change stays pending. When that target makes the change, the
-		// target fails, too.
+		// The key belongs to another target's view, so this target goes on. The change stays pending. The other target
+		// fails when it makes the change.
 		done, err = func(p pending) bool { return own(&p) }, nil
 	}
 	if err != nil {
@@ -95,7 +95,7 @@ func (b *batch) keeps(id viewID) bool {
 	return slices.ContainsFunc(b.keepers, func(k *keeper) bool { return k.shows == id })
 }
 
-// again notes that an entity must be read and decided once more.
+// again notes that an entity's record must be read again, and its changes be planned again.
 func (e *entity) again(again map[*entity]bool) {
 	e.known = false
 	again[e] = true

@@ -67,8 +67,8 @@ type pending struct {
 // hasGoes is a flag in the stored kind of a pending change that sets or removes the key's expiry.
 const hasGoes = 0x80
 
-var errDamaged = errors.New("its record is damaged: delete the record's key, which is " + entityPrefix + ":" +
-	"KEY for the entity KEY, and then `replicator verify --repair`")
+var errDamaged = errors.New("its record is damaged: delete the Redis key " + entityPrefix + ":KEY, where KEY is the " +
+	"entity's key, and then run `replicator verify --repair`")
 
 // parseRecord parses an entity's stored record; "" is no record.
 func (a *arena) parseRecord(s, entity string, known *layouts) (*record, error) {

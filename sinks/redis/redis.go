@@ -24,12 +24,12 @@ type Sink struct {
 	log     *slog.Logger
 	rdb     redis.UniversalClient
 	links   *links
-	names   config.Names  // tells which keys a view can make; nil: keys that no cell contributes are not searched for
+	names   config.Names  // tells which keys a view can make; nil: keys without a contributing cell are not found
 	sources judge.Sources // sources (such as shards) that feed the sink, if rows may move between them
 	feeds   func(source string) bool
 	layouts layouts
 
-	apply, swapMarks, swapRecord, push, posted, sums, forgetGone script
+	apply, swapMarks, swapRecord, push, posted, sums, forgetGone script // what each does is said in its .lua file
 
 	sumBytes int64 // about how many bytes the sums that are compared at once may take
 }

@@ -14,13 +14,13 @@ import (
 )
 
 // The registry is a hash among the sink's own keys. It has the layouts of records (layout.go), the horizons of deleted
-// cells (forget.go), and a version that changes with every other field. A script writes a batch only if the version is
-// still the one that the batch was decided by. A cluster has no registry, because records are on different nodes.
+// cells (forget.go), and a version that changes whenever another field does. A script writes a batch only if the
+// version is still the one that the batch was decided by. A cluster has none, because records are on different nodes.
 
 const (
 	registryKey = prefix + "registry"
 
-	// registryVersion is the registry's field that changes with every other field.
+	// registryVersion is the name of the field with the registry's version.
 	registryVersion = "version"
 
 	// layoutField begins the name of a registry field that has a layout (the part that many records share). The
@@ -34,7 +34,7 @@ const (
 
 // registry is the key replicator:registry as it was read from the server. A value of this type never changes.
 type registry struct {
-	version    string // changes with every other field; "": the server has no registry yet
+	version    string // changes whenever another field does; "": the server has no registry yet
 	fields     map[string]string
 	ids        map[string]string // by layout: its id
 	layoutSize int
@@ -149,8 +149,8 @@ func (s *Sink) registerLayouts(
 func (s *Sink) changeRegistry(ctx context.Context, g *registry, fields []string) (version string, ok bool, err error) {
 	was, err := strconv.ParseUint("0"+g.version, 10, 64)
 	if err != nil {
-		return "", false, replicator.Fatal(fmt.Errorf("the key %s is damaged: delete it, and then "+
-			"`replicator verify --repair`", registryKey))
+		return "", false, replicator.Fatal(fmt.Errorf("the field %[2]s of the key %[1]s is damaged: remove it with "+
+			"`HDEL %[1]s %[2]s`, and then run `replicator verify --repair`", registryKey, registryVersion))
 	}
 	// The new version is above every earlier one, even if the hash was lost meanwhile.
 	version = strconv.FormatUint(max(was+1, uint64(time.Now().UnixMicro())), 10)
@@ -196,7 +196,7 @@ const maxProposals = 1000
 
 // repeated remembers layouts that the registry lacks. It returns those that it got at least twice, in one call or in
 // several: the caller registers them. After each change of the registry, batches under way must be decided again. So
-// repeated returns layouts only once a second on average, with about ten calls in a row after a pause.
+// repeated returns layouts about once a second; after a pause, up to ten times in a row.
 func (p *proposals) repeated(layouts []string, now time.Time) (twice []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

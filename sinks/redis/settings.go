@@ -16,8 +16,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Settings are the parts of a view's definition that only Redis sinks have. The names and the order of its JSON are
-// part of fingerprints: they never change.
+// Settings are the parts of a view's definition that only Redis sinks have. Views' fingerprints include their JSON. So
+// the JSON's names and order must never change.
 type Settings struct {
 	Unique bool          `json:"unique,omitempty"` // in an index, each value's key holds only one member
 	Expire time.Duration `json:"expire,omitempty"` // a key expires this long after its entity's last change; 0: never
@@ -101,7 +101,7 @@ func readConnection(s *config.Section) any {
 		}
 	}
 	if c.Cluster && c.Sentinel != "" {
-		s.Problem("sentinel", "cluster = true is given as well; a server has one or the other")
+		s.Problem("sentinel", "cluster = true is given as well; give one of the two")
 	}
 	if len(c.URLs) > 1 && !c.Cluster && c.Sentinel == "" {
 		s.Problem("urls", "several servers need cluster = true, or sentinel = \"MASTER\"")
@@ -150,8 +150,8 @@ func readView(s *config.ViewSection) config.Target {
 	v.Member = s.Template("member")
 	own := Settings{Unique: s.Bool("unique"), Expire: s.Duration("expire", time.Second, maxExpire)}
 	if own.Unique && s.Has("expire") {
-		s.Problem("expire", "does not belong to an index with unique = true: a value's key shows any one of the "+
-			"entities that have the value, even one that changed long ago. Remove expire or unique")
+		s.Problem("expire", "does not belong to an index with unique = true: a value's key shows one of the entities "+
+			"that have the value, and changes of the others would delay the key's expiry. Remove expire or unique")
 	}
 	v.Settings = own
 	switch v.Kind {

@@ -23,7 +23,7 @@ const firstChunk, largestChunk = 1 << 10, 256 << 10
 // take returns an empty slice with room for n.
 func (s *slab[T]) take(n int) []T {
 	for s.at < len(s.chunks) && len(s.chunks[s.at])-s.used < n {
-		if s.used == 0 { // replace an unused chunk: otherwise the chunks of ever larger batches add up
+		if s.used == 0 { // replace an unused chunk that is too small: otherwise chunks of growing batches add up
 			s.chunks[s.at] = make([]T, n)
 			break
 		}

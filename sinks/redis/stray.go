@@ -21,7 +21,7 @@ func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell
 	return nil, "", nil
 }
 
-// candidate is one item that a key shows, and that may be an orphan: no cell contributes it.
+// candidate is one item that a key shows. If no cell contributes it, it is an orphan (replicator.Stray).
 type candidate struct {
 	key      string
 	member   string   // the member, in a set or a ranking
@@ -72,13 +72,12 @@ func (t *Target) Strays(
 	return strays, next, err
 }
 
-// A cursor of the search for orphans begins with one of these words: they say what the search goes through next. On one
-// server, sums come before keys, because a key without its sum would count as an orphan. In a cluster, keys come first,
-// then contributions stored beside keys, and then sums without contributions.
+// The search for orphans goes through several lists, one after another. Except in the first list, its cursor begins
+// with one of these words.
 const (
-	inKeys  = "keys "
-	inPosts = "posts "
-	inSums  = "sums "
+	inKeys  = "keys "  // on one server, after wrong sums: keys. A key without its sum would count as an orphan.
+	inPosts = "posts " // in a cluster, after keys: posts, which are contributions stored beside keys
+	inSums  = "sums "  // in a cluster, after posts: sums without contributions
 )
 
 func (t *Target) strayKeys(
@@ -141,8 +140,8 @@ func (s *search) at(ctx context.Context, c candidate) (strays []replicator.Stray
 	}
 }
 
-// withEntities returns c with the entities that may have put c's member into its key. In a set of entities' keys, the
-// member is that entity. For other kinds, withEntities returns c as it is.
+// withEntities returns c. For a set of entities' keys, it sets c.entities: only the member itself can have put the
+// member into the set.
 func (s *search) withEntities(c candidate) candidate {
 	if s.k.kind == kindSet {
 		c.entities = []string{c.member}
@@ -164,14 +163,14 @@ func (s *search) among(ctx context.Context, candidates []candidate) (strays []re
 		return nil, err
 	}
 	for i, c := range candidates {
-		stray, err := probes[i].stray(ctx, s.sink)
-		if stray && err == nil {
-			stray, err = s.isStray(ctx, s.sink.rdb, c)
+		orphan, err := probes[i].isOrphan(ctx, s.sink)
+		if orphan && err == nil {
+			orphan, err = s.isOrphan(ctx, s.sink.rdb, c)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if stray {
+		if orphan {
 			name := c.key
 			if c.member != "" {
 				name += " " + c.member
@@ -187,9 +186,9 @@ type transactional interface {
 	TxPipelined(ctx context.Context, fn func(redis.Pipeliner) error) ([]redis.Cmder, error)
 }
 
-// isStray reports whether a candidate is an orphan. It asks in one transaction, because scripts change a key together
+// isOrphan reports whether a candidate is an orphan. It asks in one transaction, because scripts change a key together
 // with what the sink stores about it.
-func (s *search) isStray(ctx context.Context, client transactional, c candidate) (bool, error) {
+func (s *search) isOrphan(ctx context.Context, client transactional, c candidate) (bool, error) {
 	var found probe
 	_, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		found = s.ask(ctx, p, c)
@@ -198,11 +197,11 @@ func (s *search) isStray(ctx context.Context, client transactional, c candidate)
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return false, err
 	}
-	return found.stray(ctx, s.sink)
+	return found.isOrphan(ctx, s.sink)
 }
 
-// claimKeys returns the sink's own keys that tell whether a cell contributes c, a key or member that may be an orphan.
-// In a cluster, they are in the slot of c's key.
+// claimKeys returns the sink's own keys that tell whether a cell contributes the candidate. In a cluster, they are in
+// the slot of c.key.
 func (s *search) claimKeys(c candidate) []string {
 	if other := beside(s.k.kind, c.key); other != "" {
 		return []string{other}
@@ -217,8 +216,7 @@ func (s *search) claimKeys(c candidate) []string {
 	return records
 }
 
-// probe holds the queries about a candidate (a key or member that may be an orphan): whether it exists (`held`), and
-// whether a cell contributes it (`claimed`).
+// probe holds the queries about a candidate: whether it exists (`held`), and whether a cell contributes it (`claimed`).
 type probe struct {
 	key     string
 	kind    byte
@@ -257,7 +255,7 @@ func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe 
 	return found
 }
 
-func (p *probe) stray(ctx context.Context, s *Sink) (bool, error) {
+func (p *probe) isOrphan(ctx context.Context, s *Sink) (bool, error) {
 	for i, cmd := range p.claimed {
 		// Each command has its own error: the pipeline returned only the first one, which may be a missing record.
 		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
@@ -327,7 +325,7 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 			entity, sum = at.Text(), at.More() && at.Text() == ofSum
 		}
 		if at.Bad() {
-			return removed, fmt.Errorf("the place %q of something that no cell contributes can't be decoded", stray.At)
+			return removed, fmt.Errorf("can't decode %q, which should say where an orphan is", stray.At)
 		}
 		if sum {
 			sums = append(sums, sumAt{c.key, c.member})
@@ -348,7 +346,7 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 		}
 	}
 	mended, err := t.tidySums(ctx, view, sums)
-	return removed + mended, classify(err, "putting the sums right")
+	return removed + mended, classify(err, "correcting wrong sums")
 }
 
 // placeOf encodes, for Tidy, where an orphan is. The parts are a key, a member, an entity and the text ofSum. Each may
@@ -364,11 +362,11 @@ func placeOf(parts ...string) string {
 
 const ofSum = "sum"
 
-// remove removes c, a key or member, if it is an orphan: no cell contributes it. It gives up if other clients keep
-// changing the sink's own keys that tell what contributes c.
+// remove removes the candidate if it is an orphan. It gives up if other clients keep changing c.key, or the keys that
+// tell whether a cell contributes the candidate.
 func (s *search) remove(ctx context.Context, c candidate) (removed bool, err error) {
 	work := func(tx *redis.Tx) error {
-		if removed, err = s.isStray(ctx, tx, c); err != nil || !removed {
+		if removed, err = s.isOrphan(ctx, tx, c); err != nil || !removed {
 			return err
 		}
 		_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {

@@ -97,12 +97,12 @@ type wrongSum struct {
 	kind    replicator.DifferenceKind
 }
 
-// sums adds up the amounts that records contribute to a view's keys.
+// sums computes the sums of a view's keys from the amounts in records.
 type sums struct {
 	*Target
 	k        *keeper
-	from, to uint64         // the sums whose hash (sumAt.place) is in this range are added up
-	only     map[sumAt]bool // the sums to add up; nil: all whose hash is in the range
+	from, to uint64         // only sums whose hash (sumAt.place) is in this range are computed
+	only     map[sumAt]bool // only these sums are computed; nil: all in the range
 	maxBytes int64
 	bytes    int64
 	tallies  map[sumAt]*tally
@@ -110,14 +110,14 @@ type sums struct {
 
 const (
 	sumCost    = 300 // the bytes that a sum takes besides its key and member
-	sumsAtOnce = 500 // the most sums that are computed together, as of one moment
+	sumsAtOnce = 500 // the most sums that one audit compares
 )
 
 func (t *Target) sums(k *keeper, from uint64) *sums {
 	return &sums{Target: t, k: k, from: from, to: math.MaxUint64, maxBytes: t.sink.sumBytes, tallies: map[sumAt]*tally{}}
 }
 
-// at returns the tally of a sum; nil if the sum is not among those being added up.
+// at returns a sum's tally, to which amounts are added; nil if s doesn't compute that sum.
 func (s *sums) at(a sumAt) *tally {
 	if s.only != nil && !s.only[a] {
 		return nil
@@ -258,8 +258,8 @@ func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt,
 	return differ, s.to, nil
 }
 
-// addShown adds the sums of all existing keys of the view to those that s compares. A key may have a sum although no
-// record contributes to it.
+// addShown makes s compare the sums of all existing keys of the view. A key may have a sum although no record
+// contributes to it.
 func (s *sums) addShown(ctx context.Context) error {
 	if s.sink.names == nil || s.sink.names.Begins(s.k.view) == "" {
 		return nil
@@ -283,8 +283,7 @@ func (s *sums) addShown(ctx context.Context) error {
 	}
 }
 
-// addStored adds the sums that the sink stores for a key to those that s compares: one for a counter, one for each
-// member of a ranking.
+// addStored makes s compare the sums that the sink stores for a key: one for a counter, one for each member otherwise.
 func (s *sums) addStored(ctx context.Context, key string) error {
 	if s.k.kind == kindCounter {
 		s.at(sumAt{key: key})

@@ -41,14 +41,17 @@ func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([
 	return t.walk(ctx, after, limit, func(c *cellRecord) bool { return k.known(c.view(k.id)).Dead })
 }
 
-// walk goes through all records, a page at a time, and returns the page's cells for which the function `wanted` returns
-// true.
+// listingRecords says in messages that the keys of records are being listed.
+const listingRecords = "listing the keys " + entityPrefix + "…"
+
+// walk reads one page of the records, from the cursor `after` on. It returns the page's cells for which `wanted`
+// returns true, and the cursor of the next page; "" after the last one.
 func (t *Target) walk(
 	ctx context.Context, after string, limit int, wanted func(*cellRecord) bool,
 ) (cells []replicator.Cell, next string, err error) {
 	keys, next, err := t.sink.scan(ctx, recordKey(""), "", after, limit)
 	if err != nil {
-		return nil, "", classify(err, "looking through the records")
+		return nil, "", classify(err, listingRecords)
 	}
 	records, err := t.sink.records(ctx, keys)
 	for _, r := range records {
@@ -68,7 +71,7 @@ func (t *Target) eachPage(ctx context.Context, do func(keys []string) error) err
 	for after := ""; ; {
 		keys, next, err := t.sink.scan(ctx, recordKey(""), "string", after, recordPage)
 		if err != nil {
-			return classify(err, "looking through the records")
+			return classify(err, listingRecords)
 		}
 		for some := range slices.Chunk(keys, recordPage) {
 			if err := do(some); err != nil {

@@ -33,14 +33,14 @@ type writing struct {
 	keys         []any
 	args         list
 	nonces       []byte
-	shapes       map[string]int // the number, from 1 on, of each shape (the part that the changes of many entities share)
-	shapeOf      []int
+	shapes       map[string]int // by encoded shape (see shape): its number, from 1 on
+	shapeOf      []int          // by entity: the number of its shape
 	encodedShape []byte
-	common       list // all shapes (parts that changes of many entities share), as the script takes them
+	common       list // all shapes, as the script takes them
 }
 
 // write runs the script that replaces the entities' records and changes the views' keys. It returns the entities that
-// must be decided again.
+// it did not write: their changes must be planned again.
 func (s *Sink) write(ctx context.Context, b *batch, entities []*entity) (again map[*entity]bool, err error) {
 	switch {
 	case len(entities) == 0:
@@ -151,8 +151,9 @@ func (w *writing) add(changes []change) {
 	}
 }
 
-// common reports whether the changes of many entities share the argument with the index `arg`. They share the names of
-// a hash's fields, but not the values. They share whether a member is added to a set or removed, but not the member.
+// common reports whether the argument with the index `arg` belongs to the shape, because it is the same for many
+// entities. The names of a hash's fields do, but not the values. Whether a member is added or removed does, but not the
+// member.
 func (ch *change) common(arg int) bool {
 	switch ch.kind {
 	case kindHash:
@@ -164,7 +165,7 @@ func (ch *change) common(arg int) bool {
 }
 
 // shape returns the number of a plan's shape: the changes without their keys, and without the arguments that differ
-// between entities (see common). It adds the shape to the script call if it is new.
+// between entities (see common). The script call has each shape only once, for all entities with that shape.
 func (w *writing) shape(p *plan) int {
 	w.encodedShape = w.encodedShape[:0]
 	// The script can't undo a change of a hash. So before it changes anything, it checks the key's type for each change
@@ -198,8 +199,7 @@ func (w *writing) shape(p *plan) int {
 	return n
 }
 
-// addShape adds w.encodedShape (what the changes share with those of other entities) to w.common, in the form that the
-// script takes.
+// addShape adds w.encodedShape to w.common, in the form that the script takes.
 func (w *writing) addShape(changes []change) {
 	in := wire.NewReader(string(w.encodedShape))
 	w.common.addNumber(len(changes))
