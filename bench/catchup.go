@@ -22,7 +22,7 @@ func (l *lab) untilCaughtUp(ctx context.Context, stage, start, how string) error
 	return nil
 }
 
-// runProgram runs the program into empty tables until it has caught up, and checks their rows.
+// runProgram creates empty tables in the sink, runs the program until it has caught up, and checks the tables' rows.
 func (l *lab) runProgram(ctx context.Context, start, what string, tables []table) (took usage, rows int64, err error) {
 	s, err := l.setUp(ctx, sourceDatabase, start, tables)
 	if err != nil {

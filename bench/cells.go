@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// workload is a sequence of rows (cells) of the source table cell. A cell is computed from its number and never stored,
-// so that writers and checks use the same cells without memory for a million bodies.
+// workload is a sequence of rows of the source table "cell". A row is computed from its number and never stored, so
+// that writers and checks use the same rows without memory for a million bodies.
 type workload struct {
 	entities int
 	body     int   // the size of a body in bytes; bodies with long properties are larger
@@ -27,8 +27,8 @@ const (
 	phased                 // the users take turns, too; each pass over them is one of the phases below
 )
 
-// The phases of a workload whose `order` is `phased`. In the last phase, the program can combine all rows that it
-// applies at once, because they belong to one user. In the other phases, it can't combine any.
+// The phases of a workload whose `order` is `phased`. In the last phase, the program writes only the newest row of each
+// batch, because all rows belong to one user. In the other phases, it writes every row.
 const (
 	newPhase       = iota // the first row of each user
 	movedPhase            // a newer row of each user, with a different email: the index entry moves
@@ -36,8 +36,7 @@ const (
 	hotPhase              // as many rows as in the other phases, all of one user
 )
 
-// distinctPhases are the names of newPhase to hotPhase.
-var distinctPhases = [...]string{"distinct", "moved", "unchanged", "hot"}
+var phaseNames = [...]string{newPhase: "distinct", movedPhase: "moved", unchangedPhase: "unchanged", hotPhase: "hot"}
 
 // cell is one row of the source table named "cell": one version of a user. Its column "column_name" contains "users".
 type cell struct {
@@ -81,7 +80,7 @@ func (w *workload) at(number int) cell {
 	h := mix(uint64(number))
 	c.entity = int(h % uint64(w.entities))
 	if h>>32%100 == 0 {
-		c.ref += 1 - late // + 1 makes the version unique
+		c.ref -= late - 1 // 1 less, so that no other row has this version
 	}
 	return c
 }

@@ -10,8 +10,8 @@ import (
 	"replicator/internal/servers"
 )
 
-// These cases measure one key with many values of the column role. In Redis and Elasticsearch, the program keeps all of
-// them in one record or document, and each batch rewrites all of it.
+// These cases measure one key with many cells (values of the column role). The program keeps all cells of a key in one
+// Redis record or Elasticsearch document. Each batch rewrites the whole record or document.
 
 func crowdsOfOneEntity() []bound {
 	return []bound{

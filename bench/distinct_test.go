@@ -19,7 +19,7 @@ func TestDistinctCellsAndGrowthEndAsTheWorkloadSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]int{"growth-cells-400": cells}
-	for _, phase := range distinctPhases {
+	for _, phase := range phaseNames {
 		want[phase+"-mysql"] = cells
 		want[phase+"-redis"] = 2 * cells // a hash and an index entry of each
 	}

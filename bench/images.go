@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// notesDDL creates the source's table for the images stage, whose rows are updated in place. A view shows the name, the
-// number and the body's property.
+// notesDDL creates the source's table for the images stage, which updates the table's rows in place.
 const notesDDL = "CREATE TABLE notes (id INT PRIMARY KEY, name VARCHAR(40) NOT NULL, n INT NOT NULL, body TEXT NOT NULL)"
 
 const notesTargets = `

@@ -38,8 +38,8 @@ var shopDDL = []string{
 		"n INT NOT NULL DEFAULT -1, PRIMARY KEY (order_id, line))",
 }
 
-// shopView creates the view's table. The bench also creates a similar table with it, and fills that without the program
-// (method `naive`). Readers poll the last four columns.
+// shopView creates a table with the view's columns: one that the program fills, and one that the method `naive` fills
+// without the program. Readers poll the last four columns.
 const shopView = "CREATE TABLE %s (id INT PRIMARY KEY, status VARCHAR(20), customer VARCHAR(40), lines_ INT, " +
 	"qty INT, order_n INT, order_m INT, customer_n INT, item_n INT, KEY (order_n), KEY (order_m), KEY (customer_n), KEY (item_n))"
 

@@ -33,11 +33,10 @@ type rawWrites struct {
 	write func(ctx context.Context, users []user) error
 }
 
-// The number of the program's parallel writers to a sink (lanes), and of rows that a lane applies at once. Raw writes
-// use the same numbers.
+// Raw writes use as many connections as the program has lanes, and as many rows a request as a lane's batch has.
 const (
-	lanes     = 2
-	laneBatch = 800
+	lanes     = 2   // the program's parallel writers to a sink
+	laneBatch = 800 // the most rows in a lane's batch
 )
 
 // keptStage is a measurement in phases. Each phase writes rows to the source, and then measures a newly started program
@@ -66,11 +65,11 @@ func (l *lab) elastic(ctx context.Context) error {
 func (l *lab) distinct(ctx context.Context) error {
 	return l.measureKept(ctx, keptStage{
 		into:  []func(*lab, context.Context) (*kept, error){(*lab).keptTable, (*lab).keptHashAndIndex},
-		cells: l.cells, order: phased, phases: distinctPhases[:]})
+		cells: l.cells, order: phased, phases: phaseNames[:]})
 }
 
 // measureKept measures writing to each sink of a stage: first without the program, then with it. The stage has its own
-// source, because the program reads a binlog from its first byte.
+// source, because the program reads the whole binlog, and a shared binlog would contain other stages' rows.
 func (l *lab) measureKept(ctx context.Context, stage keptStage) (err error) {
 	own, closing, err := l.beside(ctx)
 	if err != nil {

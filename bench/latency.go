@@ -39,11 +39,11 @@ type liveSetup struct {
 	over     func(ctx context.Context) error // called when all rows have been seen; may be nil
 }
 
-// adding is a function that adds a part to a latency run, usually a sink with a view and a reader.
+// adding adds a part to a latency run: a sink with a view and a reader, or an outage of a sink (trouble.besides).
 type adding func(ctx context.Context, s *liveSetup) error
 
-// latencyInto measures one run of the latency stage. Each function in `parts` adds a part to the run, usually a sink
-// with a view and a reader. `sink` is the server whose CPU time counts as the sink's.
+// latencyInto measures one run of the latency stage. If the run has several sinks, only the CPU time of the server
+// `sink` counts.
 func (l *lab) latencyInto(ctx context.Context, stage, into string, sink *servers.Server, parts ...adding) error {
 	source := fmt.Sprintf("%s%d", liveDatabase, l.runs)
 	if err := create(ctx, l.sourceDB, source, cellDDL); err != nil {

@@ -95,8 +95,8 @@ func next(ctx context.Context, changed <-chan told) (some []told, err error) {
 	}
 }
 
-// unseen returns the Redis hashes in which a written row was not seen yet, from the oldest row on. It returns them as
-// notifications without a time.
+// unseen returns the Redis hashes whose written rows the reader has not seen yet, from the row number `oldest` on.
+// Their time is 0, because no notification named them.
 func (h *hashes) unseen(v *live, s *sight, oldest int) (some []told) {
 	for n := oldest; n < min(oldest+laneBatch, v.issued()); n++ {
 		if s.seen[n] == 0 {

@@ -72,7 +72,7 @@ func newLive(o options, database string) *live {
 	return v
 }
 
-// addReader adds a reader of one sink. run starts it, and waits until it has seen all rows.
+// addReader adds a reader of one sink. The method `run` starts it, and waits until the reader has seen all rows.
 func (v *live) addReader(name string, watch watcher) {
 	v.sights = append(v.sights, &sight{
 		name: name, watch: watch, seen: make([]time.Duration, v.total()),

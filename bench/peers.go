@@ -211,7 +211,7 @@ type contest struct {
 // stuck is how long a program may write nothing before it counts as stuck. A JVM on a busy machine starts slowly.
 const stuck = 2 * time.Minute
 
-// measure runs the program until the sink has every row. A contender without a count function ends when it is done.
+// measure runs the program until the sink has every row, or until the process exits if the contender has no `count`.
 func (x *contest) measure(ctx context.Context, c contender, got *turn) error {
 	cmd, err := c.command(ctx, x)
 	if err != nil {

@@ -65,7 +65,7 @@ func (r *campaign) lines() (lines []string) {
 			}
 			cpu, warm := median(done, func(t turn) float64 { return t.CPU }), ""
 			if w := median(done, func(t turn) float64 { return t.WarmCPU }); w > 0 {
-				warm = " (" + micro(w) + ")"
+				warm = " (" + rounded(w) + ")"
 			}
 			if ours == 0 && c.ours {
 				ours = cpu
@@ -76,7 +76,7 @@ func (r *campaign) lines() (lines []string) {
 			}
 			lines = append(lines, head+fmt.Sprintf("%s | %s%s | %s | %s | %.0f | %s |",
 				thousands(int64(median(done, func(t turn) float64 { return float64(t.Cells) / t.Seconds }))),
-				micro(cpu), warm, ratio, micro(median(done, func(t turn) float64 { return t.SinkCPU })),
+				rounded(cpu), warm, ratio, rounded(median(done, func(t turn) float64 { return t.SinkCPU })),
 				median(done, func(t turn) float64 { return float64(t.PeakBytes) / (1 << 20) }), done[len(done)-1].Holds))
 		}
 	}

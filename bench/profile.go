@@ -19,8 +19,8 @@ import (
 // profiledCells is how many rows each profiled load has: so many that the program's start hardly shows in the profile.
 const profiledCells = 500_000
 
-// gatherProfile writes the compiler's profile (package guide) to the file that the arguments name. It profiles the
-// program in the tasks of `bench peers`, and in the stages for distinct rows, a fill, documents and latency.
+// gatherProfile writes a profile for profile-guided optimization (package guide) to the file that the arguments name.
+// It runs a profiling build in the tasks of `bench peers` and in four stages of the bench.
 func gatherProfile(ctx context.Context, args []string, out, progress io.Writer) (err error) {
 	if len(args) != 1 {
 		return errors.New("profile: name the file to write, " + guide.Path)

@@ -100,8 +100,8 @@ func (m *measure) print(out io.Writer) {
 	lines := [][]string{{"", "cells a second", "client", "source", "sink", "all CPU", "peak MiB", "of raw", ""}}
 	for _, r := range m.Results {
 		line := []string{
-			r.Stage, thousands(int64(r.PerSecond)), micro(r.ClientCPU), micro(r.SourceCPU), micro(r.SinkCPU),
-			micro(r.ClientCPU + r.SourceCPU + r.SinkCPU), "", "", r.What,
+			r.Stage, thousands(int64(r.PerSecond)), rounded(r.ClientCPU), rounded(r.SourceCPU), rounded(r.SinkCPU),
+			rounded(r.ClientCPU + r.SourceCPU + r.SinkCPU), "", "", r.What,
 		}
 		if r.PeakBytes > 0 {
 			line[6] = fmt.Sprintf("%.0f", float64(r.PeakBytes)/(1<<20))
@@ -130,15 +130,14 @@ func (m *measure) print(out io.Writer) {
 func (d *latency) print(out io.Writer) {
 	lines := [][]string{{"second", "samples", "p50", "p90", "p99", "max"}}
 	for _, s := range d.Over {
-		lines = append(lines, []string{fmt.Sprint(s.At), thousands(int64(s.Samples)), micro(s.P50), micro(s.P90),
-			micro(s.P99), micro(s.Max)})
+		lines = append(lines, []string{fmt.Sprint(s.At), thousands(int64(s.Samples)), rounded(s.P50), rounded(s.P90),
+			rounded(s.P99), rounded(s.Max)})
 	}
 	fmt.Fprintln(out)
 	align(out, lines, ">>>>>>")
 }
 
-// micro formats a figure without decimals from 100 on, and otherwise with one decimal.
-func micro(v float64) string {
+func rounded(v float64) string {
 	if v >= 100 {
 		return fmt.Sprintf("%.0f", v)
 	}

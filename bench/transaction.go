@@ -8,7 +8,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// rarely is how often the readers of the transaction stage read the sinks, so that their reads hardly count.
+// rarely is the time between two reads of a sink in the transaction stage. So few reads use hardly any CPU time.
 const rarely = time.Second
 
 // transaction measures the CPU time of single-row transactions: first of a writer alone, then with the program running,
@@ -46,8 +46,8 @@ func (l *lab) writerAlone(ctx context.Context) error {
 	return nil
 }
 
-// transactionInto measures one run with the program. It drops the latency from the result, because the readers read the
-// sink too rarely to measure it.
+// transactionInto measures single-row transactions with the program running. The result has no latency, because the
+// readers read the sink too rarely to measure a latency.
 func (l *lab) transactionInto(ctx context.Context, stage, into string, sink *servers.Server, part adding) error {
 	if err := l.latencyInto(ctx, stage, into, sink, part); err != nil {
 		return err
