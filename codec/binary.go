@@ -146,7 +146,7 @@ func (r *reader) dict(n uint64, depth int) (any, error) {
 	}
 }
 
-// wantedOf reads the members of the body's top-level map. It stores those in w.names in w.values, and skips the others.
+// wantedOf reads the body's top-level map. It sets w.values to the members that w.names lists, and skips the others.
 func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
 	for {
 		if more, err := r.more(&n); !more || err != nil {

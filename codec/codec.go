@@ -178,7 +178,7 @@ type Decoder struct {
 	want  names
 }
 
-// Decode sets `values` to the members of body that were passed to Codec.Decoder by name, in the order of the names. A
+// Decode sets `values` to the members of body whose names were passed to Codec.Decoder, in the order of the names. A
 // value is nil if its member is missing or null. Strings may be parts of body, so the caller must not write to body
 // afterwards.
 func (d *Decoder) Decode(body []byte, values []any) error {

@@ -21,7 +21,7 @@ const (
 	keepLarge = 10 * time.Second
 )
 
-// errLarge makes Codec.unpack try again with the buffers for large bodies.
+// errLarge never leaves Codec.unpack, which tries again with the buffers for large bodies.
 var errLarge = errors.New("the decompressed body does not fit into the buffers for small bodies")
 
 // grown returns the size of the buffer that replaces a full one. The maximum is one byte more than MaxSize, because

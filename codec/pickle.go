@@ -334,7 +334,7 @@ func (u *unpickler) extendDict(items []any, err error) error {
 // several times is copied, and every copy counts against the limits.
 type resolver struct {
 	budget int // how many more values the result may have: see MaxValues
-	bytes  int // how many more bytes of strings and bytes the result may have: see MaxSize
+	bytes  int // how many more bytes the result's strings and byte strings may have: see MaxSize
 }
 
 var errExpanded = fmt.Errorf("the pickle expands to more than %d MiB", MaxSize>>20)

@@ -143,7 +143,7 @@ func construct(class pyClass, arguments []any) any {
 		return nil
 	}
 	switch name {
-	case "_codecs.encode": // Python 3 writes bytes so in protocols 0 to 2
+	case "_codecs.encode": // in protocols 0 to 2, Python 3 writes a bytes object as a call of this function
 		if len(arguments) == 2 {
 			text, isText := arguments[0].(string)
 			encoding, _ := arguments[1].(string)

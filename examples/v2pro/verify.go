@@ -250,8 +250,8 @@ func (s Sinks) fromRedis(ctx context.Context, keep func(view string, h lab.Held,
 	keep("level_ranking", levels, err)
 }
 
-// emails checks the view that leads from an email to the account that owns it. If several accounts have an email, any
-// of them may own it. No other email may exist.
+// emails checks the view that leads from an email to the account that owns it. If several accounts have the same email,
+// the view may name any of them. No other email may exist.
 func emails(accounts []account, got lab.Held) []string {
 	claims := map[string][]string{}
 	for _, a := range accounts {

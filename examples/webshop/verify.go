@@ -40,7 +40,8 @@ func Verify(ctx context.Context, s Sinks) (held int, differences []string, err e
 // joins is the FROM clause of a query that selects orders with their joined rows.
 const joins = " FROM orders o LEFT JOIN customers c ON c.id = o.customer_id LEFT JOIN companies m ON m.id = c.company_id"
 
-// queries select the expected content of the views. A row is one entry: a key, followed by pairs of names and values.
+// queries select the expected entries of the views. A row is one entry: a key and, unless the view is an index, pairs
+// of names and values.
 var queries = map[string]string{
 	"order_overview": "SELECT o.id, 'status', o.status, 'customer', c.name, 'company', m.name, 'items', COUNT(i.line_no), " +
 		"'total', COALESCE(SUM(i.qty * i.price), 0)" + joins + " LEFT JOIN order_items i ON i.order_id = o.id " +

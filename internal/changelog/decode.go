@@ -183,7 +183,7 @@ func (d *Decoder) decodeRow(r *Record, value []byte) error {
 		v.row.Body, r.Codec = v.raw, v.codec
 	case v.codec != "":
 		return notOurs("it names a codec but has no raw body")
-	case v.body != nil: // a copy, because the body shares memory with all records of a fetch
+	case v.body != nil: // a copy, because body (unlike raw) shares memory with all records of a fetch
 		v.row.Body, r.Codec = bytes.Clone(v.body), "json"
 	}
 	r.Row = v.row

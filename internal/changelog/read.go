@@ -15,8 +15,8 @@ import (
 )
 
 // silence is how long a read waits for the next record before it fails. A read of a partition ends at the first record
-// that has its last offset or a higher one. Such a record exists even after compaction, which skips the partition's
-// active segment with the last record.
+// at or after the last offset to read. Such a record always exists: Kafka does not compact the active segment, which
+// has the partition's last record.
 const silence = 30 * time.Second
 
 // Read reads committed records of a topic, in each partition from one offset up to another, which it excludes. It

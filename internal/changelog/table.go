@@ -35,7 +35,7 @@ type Entry struct {
 // NewTable makes an empty table. dir is the directory for its files; "": the system's directory for temporary files.
 func NewTable(dir string) *Table { return &Table{cells: spill.New(dir), next: map[int32]int64{}} }
 
-// Close removes the table.
+// Close removes the table's temporary files.
 func (t *Table) Close() error { return t.cells.Close() }
 
 // Next returns the offset at which to continue reading a partition; 0 at first.
@@ -45,9 +45,9 @@ func (t *Table) Next(partition int32) int64 {
 	return t.next[partition]
 }
 
-// Spread returns how many partitions the topic's cells are spread over, according to the marks that were added; 0 if
-// none was. The lowest number is right, because partitions that a topic gains later get no cells. held reports whether
-// any record was added.
+// Spread returns how many partitions the topic's cells are spread over: the lowest Mark.Partitions of the marks that
+// were added, because partitions that a topic gains later get no cells. It returns 0 if no mark was added. held reports
+// whether any record was added.
 func (t *Table) Spread() (partitions int, held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

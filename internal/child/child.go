@@ -27,7 +27,7 @@ func Start(cmd *exec.Cmd) (*Child, error) {
 	return c, nil
 }
 
-// hold starts the child, and waits for it in the same thread. A leak checker shows this goroutine for a running child.
+// hold starts the child, and waits for it in the same thread. servertest.IgnoreServers names this method.
 func (c *Child) hold(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

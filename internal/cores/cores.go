@@ -76,7 +76,7 @@ const (
 
 type use struct {
 	single bool // the program uses one processor now, not all
-	calm   int  // the number of latest intervals in a row with little usage
+	calm   int  // for how many intervals in a row, up to now, usage was below the constant `little`
 }
 
 // next returns how the number of processors must change. busy is the CPU time used in the last interval, as a fraction

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// most is about the longest time.Duration, in seconds.
+// most is the longest time.Duration, in seconds, rounded down.
 const most = 9.2e9
 
 // Seconds formats a number of seconds; nil means unknown.
@@ -22,7 +22,7 @@ func Seconds(seconds *float64) string {
 	return Duration(time.Duration(min(*seconds, most) * float64(time.Second)))
 }
 
-// Duration formats a duration with its two largest units.
+// Duration formats a duration, in seconds below two minutes, and otherwise with its two largest units.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:

@@ -31,10 +31,10 @@ const closeTime = time.Second
 // Close leaves the consumer group and closes all connections. It waits at most closeTime for the brokers' answers.
 func (c *Client) Close() { c.CloseWithin(closeTime) }
 
-// CloseWithin leaves the consumer group and closes all connections. After the time most, it closes them even if a
-// broker has not answered; the broker notices that later. A plain client would wait for the answer.
-func (c *Client) CloseWithin(most time.Duration) {
+// CloseWithin leaves the consumer group and closes all connections. It waits at most `limit` for the brokers' answers.
+// A broker that has not answered by then notices the closed connection later. A plain client would wait for the answer.
+func (c *Client) CloseWithin(limit time.Duration) {
 	defer c.giveUp()
-	defer time.AfterFunc(most, c.giveUp).Stop()
+	defer time.AfterFunc(limit, c.giveUp).Stop()
 	c.Client.Close()
 }

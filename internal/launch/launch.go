@@ -103,19 +103,17 @@ type Process struct {
 	out, log buffer
 }
 
-// Pid returns the process's id.
 func (r *Process) Pid() int { return r.cmd.Process.Pid }
 
-// Output returns what was printed so far.
+// Output returns the standard output so far.
 func (r *Process) Output() string { return r.out.String() }
 
-// Log returns what was logged so far.
+// Log returns the standard error so far, to which the program logs.
 func (r *Process) Log() string { return r.log.String() }
 
 // Done is closed when the process has ended and all its output was read.
 func (r *Process) Done() <-chan struct{} { return r.child.Done() }
 
-// Ended reports whether the process has ended.
 func (r *Process) Ended() bool {
 	select {
 	case <-r.Done():
@@ -167,9 +165,9 @@ func (r *Process) Stop() error {
 	return r.Wait()
 }
 
-// Kill kills the process, unless it has ended.
+// Kill kills the process, and waits until it has ended.
 func (r *Process) Kill() {
-	_ = r.cmd.Process.Kill() // the process may have ended
+	_ = r.cmd.Process.Kill() // fails if the process has ended already
 	<-r.Done()
 }
 

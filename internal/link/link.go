@@ -1,14 +1,14 @@
 // Package link makes connection pools for MySQL and MariaDB servers that detect silently lost connections. On such a
-// connection, neither its end nor an answer arrives any more, although new connections work. The cause may be a
-// firewall that dropped its state, or a replaced machine behind an address.
+// connection, the client gets no answers and is not told that the connection has ended, although new connections work.
+// The cause may be a firewall that dropped its state, or a replaced machine behind an address.
 //
 // A read timeout detects the loss of a single connection. That is not enough. This package does the rest:
 //
 //   - The server does not notice the loss. Its session keeps its transaction and locks until wait_timeout, 8 hours by
 //     default. So sessions get short timeouts, in case this process is gone, too. And the next new connection ends the
 //     sessions of lost connections.
-//   - The pool's other connections are probably lost, too, and a query would wait on each of them. So the pool closes
-//     its idle connections with the first lost one.
+//   - The pool's other connections are probably lost, too, and a query would wait on each of them. So once the pool has
+//     found one lost, it closes the others instead of using them again.
 //
 // After a failover, an address (a service's address, a proxy, a name) may lead to another server, while open
 // connections still lead to the old one. If the old server still runs, readers never see what is written to it. So when
@@ -107,9 +107,9 @@ func LockWait(silence time.Duration) time.Duration {
 type connector struct {
 	driver.Connector
 	setup      []string
-	asks       time.Duration
-	generation atomic.Int64 // rises when a connection is lost or the server changes; older connections are not reused
-	renewals   atomic.Int64 // counts calls of Renew; older connections are not reused, but they are intact
+	asks       time.Duration // see Options.Asks
+	generation atomic.Int64  // rises when a connection is lost or the server changes; those made before count as lost
+	renewals   atomic.Int64  // rises to renew the connections; those made before are not used again, but are not lost
 
 	mu     sync.Mutex
 	lost   []string // the names of the user locks of lost sessions; the server may still run these sessions
@@ -144,8 +144,8 @@ func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return c, nil
 }
 
-// bury records that a connection was lost. The other connections of its generation are not used again either.
-func (k *connector) bury(c *conn) {
+// lose records that a connection was lost. The other connections of its generation then count as lost, too.
+func (k *connector) lose(c *conn) {
 	k.generation.CompareAndSwap(c.generation, c.generation+1)
 	if c.marker == "" {
 		return
@@ -170,8 +170,8 @@ func (k *connector) giveBack(lost []string) {
 	k.lost = append(k.lost, lost...)
 }
 
-// Close ends the server's sessions of lost connections. While the pool is open, each new connection does that.
-// sql.DB.Close calls Close.
+// Close makes one more connection if there are lost ones, because each new connection ends the sessions of lost ones on
+// the server. sql.DB.Close calls Close.
 func (k *connector) Close() error {
 	k.mu.Lock()
 	none := len(k.lost) == 0
@@ -343,7 +343,7 @@ func (c *conn) ResetSession(ctx context.Context) error {
 // that the next new connection ends it.
 func (c *conn) Close() error {
 	if !c.IsValid() || c.generation != c.connector.generation.Load() {
-		c.connector.bury(c)
+		c.connector.lose(c)
 	}
 	return c.session.Close()
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Renew stops a pool that Open made from reusing its current connections. Later queries get new sessions, with the
-// server's current privileges and settings. A caller that is using a connection keeps it until it is finished with it.
+// Renew makes a pool, which must come from Open, replace its current connections. Later queries get new sessions, with
+// the server's current privileges and settings. A caller that is using a connection keeps it until it is finished.
 func Renew(db *sql.DB) {
 	if d, ok := db.Driver().(driverOf); ok {
 		d.connector.renewals.Add(1)

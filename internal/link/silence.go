@@ -16,13 +16,13 @@ import (
 // server, over another connection, whether the session is still at work. If the session waits for the client's next
 // command, it has sent its answer or never got the query, so the connection is lost.
 
-// watched is a connection that asks the server about its session while no answer arrives. The driver reads from it in
-// one goroutine.
+// watched is a connection that, while no answer arrives, asks the server over another connection whether this
+// connection's session is at work. The driver reads from it in one goroutine.
 type watched struct {
 	net.Conn
-	asks     time.Duration
-	deadline time.Time   // the driver's read deadline
-	works    func() bool // asks whether the session is at work; nil during the session's set-up, when silence means a loss
+	asks     time.Duration // see Options.Asks
+	deadline time.Time     // the driver's read deadline
+	works    func() bool   // asks the server; nil during the session's set-up, when silence means a loss
 }
 
 // lastAnswer is how long an answer may still be on its way after the server said that the session is idle.
@@ -70,11 +70,10 @@ func (w *watched) SyscallConn() (syscall.RawConn, error) {
 	return c.SyscallConn()
 }
 
-// dialedKey is the key of a context's value that points to where dial stores its connection.
+// dialedKey is a context key. The value points to a variable of Connect, which dial sets to its connection.
 type dialedKey struct{}
 
-// dial connects. It also stores the watched connection in the variable to which the context's dialedKey points, where
-// the code that sets up the session finds it.
+// dial connects, and sets the variable of dialedKey to the connection.
 func (k *connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
@@ -91,8 +90,8 @@ func (k *connector) dial(ctx context.Context, network, address string) (net.Conn
 	return w, nil
 }
 
-// assumeWork says that a session is at work. It serves a session that holds no user lock: the server can't be asked
-// about such a session.
+// assumeWork is the function watched.works of a session that holds no user lock: the server can't be asked about such a
+// session.
 func assumeWork() bool { return true }
 
 // works reports whether the session that holds a user lock is at work. It also returns true if it can't find out: the

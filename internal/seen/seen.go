@@ -13,7 +13,7 @@ import (
 
 // Values sums up the values seen of a property or a field. It ignores nulls.
 type Values struct {
-	// The number of values of each kind. UUIDs counts UUIDs as text, and values of 16 bytes.
+	// The number of values of each kind. UUIDs are UUIDs in text form, and byte values of length 16.
 	Texts, Bytes, UUIDs, Integers, Decimals, Floats, Booleans, Lists, Objects int
 
 	// Sixteens counts texts of 16 bytes. In formats that don't distinguish text from bytes, these may be binary UUIDs.

@@ -14,9 +14,9 @@ var chromium = &spec{
 	packages: []string{"chromium-headless-shell", "chromium-common", "fonts-dejavu-core"},
 }
 
-// browserWrapper runs the browser with the C library and the other libraries of its packages. The browser looks for its
-// files next to the executable of its process, which is the dynamic linker. So the directory with the files gets a hard
-// link to the linker.
+// browserWrapper makes the dynamic linker of the browser's packages run the browser with these packages' libraries. The
+// browser then takes the linker for its own executable, and looks for its files next to it. So the directory with the
+// files has a hard link to the linker.
 const browserWrapper = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 for d in "$r"/usr/lib/*-linux-gnu "$r"/lib/*-linux-gnu "$r"/usr/lib/*-linux-gnu/pulseaudio; do

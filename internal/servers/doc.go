@@ -16,7 +16,6 @@
 // from a Maven repository, and Start checks their SHA-256 sums. The repository is $REPLICATOR_MAVEN_REPOSITORY, or else
 // the one in the configuration of the machine's Maven, or else the default of Debian's Maven. The database servers get
 // their libraries from Debian. The other servers need Java, which comes from Debian if the machine has none.
-// With the options that [KafkaMember] returns, Start adds a broker to the cluster of a running one.
 //
 // If a server can't be found anywhere, the error is a [*MissingError], which says what Start tried and what to do. A
 // first fetch takes 20 to 60 seconds, and Start reports it through [Options.Progress].

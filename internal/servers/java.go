@@ -100,7 +100,7 @@ func javaRelease(home string) int {
 }
 
 // fetchJava installs a Java into dir. dir/home is a link to the Java's home. The Java runs with the machine's own C
-// library, because its launcher starts further processes by their paths, without a wrapper.
+// library: a wrapper script, as other programs have, would not be used when a server starts another Java by its path.
 func fetchJava(ctx context.Context, cache string, release int, dir string, log *os.File, say func(string)) error {
 	java := &spec{suite: javaSuites[release], packages: []string{fmt.Sprintf("openjdk-%d-jre-headless", release)},
 		size: "60 MB"}

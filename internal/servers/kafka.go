@@ -157,8 +157,8 @@ func kafkaArgs(_ *installation, _ *Server) []string { return []string{"server.pr
 
 func kafkaAddr(addr, _ string) string { return addr }
 
-// prepareKafka writes the configuration and returns the server's environment. It also sets a member's id in its data
-// directory.
+// prepareKafka writes the configuration and returns the server's environment. For a KafkaMember, it also writes the
+// broker's id into the data directory.
 func prepareKafka(ctx context.Context, s *Server) ([]string, error) {
 	java, err := s.java(ctx)
 	if err != nil {
@@ -175,7 +175,7 @@ func prepareKafka(ctx context.Context, s *Server) ([]string, error) {
 	s.opts.Progress(fmt.Sprintf("%s: starting, which takes 3 to 12 seconds", s.Kind))
 	options := "-Xmx512m"
 	if s.opts.Small {
-		// Use only the fast compiler and the simple collector: a start takes a third less CPU time.
+		// Use only the C1 compiler and the serial collector: a start takes a third less CPU time.
 		options = "-Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 	}
 	return append(os.Environ(), "KAFKA_JAVA="+java, "KAFKA_OPTIONS="+options), nil

@@ -57,9 +57,9 @@ type spec struct {
 	// leftovers are files in Dir that a crash leaves, and that must be removed before the next start.
 	leftovers []string
 
-	// The remaining fields are for servers that Debian lacks. They are nil for other servers.
+	// Only servers that Debian lacks have the remaining fields.
 
-	artifact  mavenArtifact // the file to download, if the server is in one file
+	artifact  mavenArtifact // the file to download; empty if the server consists of several files
 	java      int           // the oldest release of Java that runs the server
 	javaBelow int           // the first release of Java that is too new for the server; 0 if none is
 	// fetch downloads the server into the installation's directory.
@@ -200,7 +200,7 @@ func (k Kind) IsSQL() bool { return slices.Contains(AllSourceKinds(), k) }
 // IsMariaDB reports whether the kind is a release series of MariaDB.
 func (k Kind) IsMariaDB() bool { return k == MariaDB1011 || k == MariaDB114 || k == MariaDB118 }
 
-// IsOldMySQL reports whether the kind is a MySQL before 9. Both such kinds lack options and keywords that MySQL 9 has.
+// IsOldMySQL reports whether the kind is a MySQL before 9, which lacks options and keywords that MySQL 9 has.
 func (k Kind) IsOldMySQL() bool { return k == MySQL80 || k == MySQL57 }
 
 // version is a release as numbers, so that versions compare by number: 10.11 is above 10.2.

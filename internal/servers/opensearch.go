@@ -105,7 +105,7 @@ func prepareOpenSearch(ctx context.Context, s *Server) ([]string, error) {
 	}
 	s.opts.Progress(fmt.Sprintf("%s: starting, which takes 5 to 20 seconds", s.Kind))
 	options := []string{"-Xms256m", "-Xmx512m"}
-	if s.opts.Small { // Java's fast compiler and its collector without own threads save CPU time
+	if s.opts.Small { // the C1 compiler alone and the serial collector save CPU time
 		options = append(options, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 	}
 	return append(os.Environ(), "OPENSEARCH_JAVA="+java, "OPENSEARCH_OPTIONS="+strings.Join(options, " ")), nil

@@ -69,8 +69,8 @@ func sqlArgs(in *installation, s *Server) []string {
 func mysqlArgs(in *installation, s *Server) []string {
 	args := sqlArgs(in, s)
 	if s.opts.Small && !s.Kind.IsOldMySQL() {
-		// The redo log may be in memory, so it is small. The Performance Schema takes 250 MB, and the replicator queries it
-		// only on a server without GTIDs.
+		// The redo log is small, because it may be in memory. The Performance Schema takes 250 MB. The replicator only
+		// queries it if GTIDs are off, and then the options from GTIDs turn it on again.
 		args = append(args, "--innodb-redo-log-capacity=8M", "--performance-schema=OFF")
 	}
 	return args

@@ -12,12 +12,12 @@ import (
 	"unsafe"
 )
 
-// conn is a connection that makes its system calls without telling the Go runtime.
+// conn is a connection that makes its system calls without telling the Go runtime, as the package comment explains.
 type conn struct {
 	net.Conn
-	raw      syscall.RawConn
-	in, peek transfer
-	out      transfer
+	raw     syscall.RawConn
+	in, out transfer
+	peek    transfer // reads without removing the data, to check an idle connection
 }
 
 // Quick returns c with cheap reads and writes if c is a socket of package net. Otherwise it returns c unchanged.

@@ -4,9 +4,9 @@
 // New values gather in memory. Once they take spillAt bytes, they become a run: a file, sorted by key, that never
 // changes. If several runs have a key, the newest run counts.
 //
-// A goroutine merges runs of similar sizes, so that there are few. Close waits for it. A look-up reads a block of each
-// run that may have the key. A filter in memory excludes nearly all other runs. Filters and the first keys of blocks
-// take about 4 bytes of memory a key.
+// A goroutine merges runs of similar sizes, so that there are few. Close waits for it. Each run has a filter in memory,
+// which excludes nearly all keys that the run lacks. So a look-up reads few blocks from files. Filters and the first
+// keys of blocks take about 4 bytes of memory a key.
 //
 // If a file can't be written, a call fails. Nothing is lost then, and a later call tries again.
 package spill
@@ -121,7 +121,7 @@ func (m *Map) Walk(after []byte, each func(key, value []byte) bool) error {
 	if err := m.usable(); err != nil {
 		return err
 	}
-	all := make([]source, 0, len(m.runs)+1)
+	all := make([]input, 0, len(m.runs)+1)
 	for _, r := range m.runs {
 		all = append(all, &cursor{run: r, block: max(r.blockOf(after), 0)})
 	}
@@ -202,9 +202,9 @@ func (m *Map) tidy() {
 	go m.mergeRuns(from, old)
 }
 
-// due returns the index of the first run (a file) to merge, together with all later ones; -1 if no merge is due. If the
-// later runs are together as large as the first run, all runs are due, so the files hold little more than twice the
-// current entries. Otherwise the newest runs are due if mergedAtOnce of them have similar sizes.
+// due returns the index of the oldest run to merge; -1 if no merge is due. All later runs are to be merged with it. If
+// the runs after the first are together as large as the first, all are due, so the files hold little more than twice
+// the current entries. Otherwise the newest runs are due, once mergedAtOnce of them have similar sizes.
 func (m *Map) due() int {
 	newer := int64(0)
 	for _, r := range m.runs[min(1, len(m.runs)):] {
@@ -223,7 +223,7 @@ func (m *Map) due() int {
 		case t == tier:
 			same++
 		}
-		if same >= mergedAtOnce { // no run from i on has a tier above `tier`, and enough of them to merge have `tier`
+		if same >= mergedAtOnce { // from i on, enough runs are of this tier, and none is of a higher one
 			from = i
 		}
 	}
@@ -258,7 +258,7 @@ func (m *Map) mergeRuns(from int, old []*run) {
 var errClosed = errors.New("closed")
 
 func (m *Map) mergeAll(old []*run) (*run, error) {
-	all, count := make([]source, len(old)), 0
+	all, count := make([]input, len(old)), 0
 	for i, r := range old {
 		all[i], count = &cursor{run: r}, count+r.count
 	}

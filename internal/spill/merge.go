@@ -2,16 +2,16 @@ package spill
 
 import "bytes"
 
-// source returns entries in key order.
-type source interface {
+// input returns entries in key order.
+type input interface {
 	// next moves to the next entry, and reports whether there is one. The previous entry is no longer valid.
 	next() (bool, error)
 	entry() (key, value []byte)
 }
 
-// merge calls `each` for every entry of all sources in key order, until `each` returns false or fails. If several
-// sources have a key, the last of them counts.
-func merge(all []source, each func(key, value []byte) (bool, error)) error {
+// merge calls `each` for every entry of all inputs in key order, until `each` returns false or fails. If several
+// inputs have a key, the last of them counts.
+func merge(all []input, each func(key, value []byte) (bool, error)) error {
 	left := all[:0:0]
 	for _, s := range all {
 		more, err := s.next()
@@ -34,7 +34,7 @@ func merge(all []source, each func(key, value []byte) (bool, error)) error {
 			return err
 		}
 		kept := left[:0]
-		// Move each source that is at `key` to its next entry. The newest source moves last, because `key` is a part of
+		// Move each input that is at `key` to its next entry. The newest input moves last, because `key` is a part of
 		// its memory.
 		for i, s := range left {
 			if k, _ := s.entry(); i == newest || i < newest && bytes.Equal(k, key) {
@@ -53,7 +53,7 @@ func merge(all []source, each func(key, value []byte) (bool, error)) error {
 	return nil
 }
 
-// cursor is a source that reads a run (a file).
+// cursor is an input that reads a run.
 type cursor struct {
 	run        *run
 	block      int // index of the next block to read

@@ -74,8 +74,8 @@ func (u *tally) String() string {
 
 func server(s *servers.Server) string { return string(s.Kind) + " " + s.Version }
 
-// appendCount adds a line to the count file if there is one: server, package directory and test, separated by tabs. A
-// short write to a file that was opened for appending never mixes with a write of another process.
+// appendCount adds a line to the count file if there is one: server, package directory and test, separated by tabs. It
+// writes the line at once and with O_APPEND, so that lines of several processes don't mix.
 func appendCount(server, test string) error {
 	path := os.Getenv(countVariable)
 	if path == "" {

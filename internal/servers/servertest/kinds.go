@@ -65,8 +65,8 @@ func sources(t testing.TB) []servers.Kind {
 	return servers.SourceKinds()
 }
 
-// selected skips the test if the run is limited to other kinds.
-func selected(t testing.TB, kind servers.Kind) {
+// skipUnselected skips the test if $REPLICATOR_TEST_SERVERS names other kinds only, and servers are not required.
+func skipUnselected(t testing.TB, kind servers.Kind) {
 	t.Helper()
 	kinds := named(t, kindsVariable)
 	if len(kinds) == 0 || required() || slices.Contains(kinds, kind) {

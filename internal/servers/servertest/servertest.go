@@ -130,7 +130,7 @@ func Shared(t testing.TB, kind servers.Kind) *servers.Server {
 		t.Fatal("servertest: no TestMain ends shared servers. Add func TestMain(m *testing.M) { servertest.Main(m) }")
 	}
 	kind = chosen(t, kind)
-	selected(t, kind)
+	skipUnselected(t, kind)
 	sharesMu.Lock()
 	sh := shares[kind]
 	if sh == nil {
@@ -186,7 +186,7 @@ func Name() string {
 func Own(t testing.TB, kind servers.Kind, args ...string) *servers.Server {
 	t.Helper()
 	kind = chosen(t, kind)
-	selected(t, kind)
+	skipUnselected(t, kind)
 	s, err := servers.Start(t.Context(), options(kind, args))
 	if err != nil {
 		Unavailable(t, err)
@@ -217,7 +217,7 @@ func EachKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 }
 
 // First is Each with only one kind: the first of the run's kinds that have a binlog. It is for behaviour that does not
-// differ between kinds. `make matrix` makes each kind the first one once.
+// differ between kinds. `make matrix` runs the tests once per kind, with that kind first.
 func First(t *testing.T, test func(t *testing.T, s *servers.Server)) {
 	t.Helper()
 	FirstKind(t, func(t *testing.T, kind servers.Kind) { test(t, Shared(t, kind)) })
@@ -257,7 +257,7 @@ func EachKindInTurn(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 func runKind(t *testing.T, kind servers.Kind, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
 	t.Run(string(kind), func(t *testing.T) {
-		selected(t, kind)
+		skipUnselected(t, kind)
 		test(t, kind)
 	})
 }
