@@ -33,31 +33,35 @@ func (p Plan) goneViews() (views []View) {
 	return views
 }
 
-// gone is a row that only the fault comeAndGo changes. comeAndGo says what happens to its versions w < x < v.
+// gone is a row (late) that only the fault comeAndGo changes.
 type gone struct {
 	late
 	views   []View
-	deletes *tap   // holds the binlog at the delete of version v
-	inserts *tap   // holds the binlog at the insert of version x
-	after   late   // a second row, inserted right after version x of the first row
+	deletes *tap   // holds the binlog back at the delete of the row's version `high`
+	inserts *tap   // holds the binlog back at the insert of the row's version `mid`
+	after   late   // a second row, which is inserted right after the first row's version `mid`
 	filler  string // a table with a large row, which separates the last delete from the inserts in the binlog
 }
 
-// comeAndGo inserts the versions w, v and x of one row, where w < x < v, and deletes them. The program must never show
-// x, because x is deleted before the program reads the insert of x. Meanwhile, the link (proxy) to the source holds the
-// binlog at three points, and other writers wait.
+// comeAndGo inserts the versions low, high and mid of one row, and deletes them. The program must never show mid: by
+// the time it reads the insert of mid, it has re-read the row and found that mid is deleted. Other writers wait. The
+// proxy before the source (a link) holds the binlog back at the points 1, 2 and 3.
 //
-//	in the source    the program
-//	insert w and v   shows v
-//	delete v         the binlog is held before this
-//	insert x
-//	delete w and x   re-reads the row because v was deleted, finds nothing, and shows nothing; the binlog is held
-//	                 before the insert of x
-//	                 reads the insert of x, and must ignore it; the binlog is held before the last delete
+//	in the source         the program
+//	insert low and high   shows high
+//	                      1: the binlog is held back
+//	delete high
+//	insert mid
+//	delete low and mid
+//	                      reads the delete of high, re-reads the row, finds nothing, and shows nothing
+//	                      2: the binlog is held back
+//	                      reads the insert of mid, and must ignore it
+//	                      3: the binlog is held back
 func comeAndGo(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.goneViews()
+	high := w.load.n.Add(late0 + 1)
 	g := &gone{views: views, late: late{w: w, t: w.plan.table(views[0].Table), n: 3000 + 2*int(f.Arg),
-		last: w.load.n.Add(late0 + 1), reads: int64(len(w.plan.sinks()) * w.plan.Parts)}}
+		low: high - 2, mid: high - 1, high: high, reads: int64(len(w.plan.sinks()) * w.plan.Parts)}}
 	g.after = g.late
 	g.after.n++
 	w.load.hold.Lock()
@@ -75,64 +79,63 @@ func comeAndGo(ctx context.Context, w *world, f Fault) (heal, error) {
 	return nil, nil
 }
 
-// show inserts the versions w and v of the row, and waits until all views show v, the highest one.
+// show inserts the versions low and high of the row, and waits until all views show high.
 func (g *gone) show(ctx context.Context) error {
 	g.filler = g.w.load.parts[0] + ".filler"
 	if _, err := g.w.load.db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS "+g.filler+" (b LONGBLOB)"); err != nil {
 		return err
 	}
-	for _, version := range []int64{g.last - 2, g.last} {
+	for _, version := range []int64{g.low, g.high} {
 		if err := g.put(ctx, version); err != nil {
 			return err
 		}
 	}
-	return g.shows(ctx, g.n, fmt.Sprint(g.last))
+	return g.shows(ctx, g.n, fmt.Sprint(g.high))
 }
 
-// hold makes the link (proxy) to the source hold the binlog. Then it deletes version v, inserts version x, and deletes
-// the two versions that are left, w and x. In the binlog, a large row separates the insert and the last delete, so the
-// link receives them in different chunks.
+// hold deletes version high, inserts version mid, and deletes the versions low and mid. Taps hold the binlog back. In
+// the binlog, a large row separates the insert and the last delete, so the proxy receives them in different chunks.
 func (g *gone) hold(ctx context.Context) error {
 	source := g.w.links["source"]
-	g.deletes = source.put(&tap{text: g.body(g.last), free: make(chan struct{})})
+	g.deletes = source.put(&tap{text: g.body(g.high), free: make(chan struct{})})
 	if err := g.remove(ctx); err != nil {
 		return err
 	}
 	if err := g.deletes.passes(ctx, g.reads); err != nil {
 		return err
 	}
-	g.inserts = source.put(&tap{text: g.body(g.last - 1), free: make(chan struct{})})
-	if err := g.put(ctx, g.last-1); err != nil {
+	g.inserts = source.put(&tap{text: g.body(g.mid), free: make(chan struct{})})
+	if err := g.put(ctx, g.mid); err != nil {
 		return err
 	}
-	if err := g.after.put(ctx, g.last); err != nil {
+	if err := g.after.put(ctx, g.high); err != nil {
 		return err
 	}
 	if _, err := g.w.load.db.ExecContext(ctx, "INSERT INTO "+g.filler+" VALUES (REPEAT('x', 300000))"); err != nil {
 		return err
 	}
-	source.put(&tap{text: g.body(g.last - 2), free: make(chan struct{})})
+	source.put(&tap{text: g.body(g.low), free: make(chan struct{})})
 	_, err := g.w.load.db.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s = ?", g.w.load.home(g.t, g.n),
 		strings.Join(g.t.Key.columns(), " = ? AND ")), g.t.Key.values(g.n)...)
 	return err
 }
 
-// lookAgain lets the program read the delete of version v. The program then re-reads the row, whose versions are all
+// lookAgain lets the program read the delete of version high. The program then re-reads the row, whose versions are all
 // deleted by now. lookAgain waits until no view shows the row.
 func (g *gone) lookAgain(ctx context.Context) error {
 	g.w.links["source"].release(g.deletes)
 	return g.shows(ctx, g.n, "")
 }
 
-// readInsert lets the program read the held insert of version x, which is already deleted in the source. It records an
-// error for each view that then shows x.
+// readInsert lets the program read the insert of version mid, which is already deleted in the source. It records an
+// error for each view that then shows mid.
 func (g *gone) readInsert(ctx context.Context) error {
 	g.w.links["source"].release(g.inserts)
-	if err := g.shows(ctx, g.after.n, fmt.Sprint(g.last)); err != nil {
+	if err := g.shows(ctx, g.after.n, fmt.Sprint(g.high)); err != nil {
 		return err
 	}
-	// The program may apply the insert of version x a little after the second row (g.after), although the binlog has
-	// that row later.
+	// The views show the second row (g.after), which follows the insert of version mid in the binlog. But the program
+	// applies different rows in parallel, so it may apply that insert a little later.
 	if err := pause.For(ctx, 100*time.Millisecond); err != nil {
 		return err
 	}

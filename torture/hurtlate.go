@@ -23,7 +23,7 @@ const late0 = 40
 // lateFaults make one row's changes arrive in an order that almost never happens by chance.
 func lateFaults() map[string]fault {
 	return map[string]fault{
-		heldPut: {about: "a program applies a deleted version's insert last, after a reset to a lower version",
+		heldPut: {about: "a second program writes a deleted version after the main program has re-read the row",
 			fits:  func(p Plan) bool { return withFile(p) && p.lateView() != nil },
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) { return nil, w.putLate(ctx, f) }},
 	}
@@ -44,40 +44,40 @@ type late struct {
 	t        Table
 	n        int    // the number from which the row's key is made
 	key      []byte // the row's key, as requests to Redis contain it
-	last     int64  // the highest version that the row will have
 	plan     Plan   // the plan of the additional programs
 	dir      string
 	links    [2]*link       // the second program's links to the source and to Redis
 	fresh    launch.Program // the third program, which fills the view later
 	programs []*launch.Process
 
+	low, mid, high int64 // the row's last three versions, in ascending order
+
 	reads  int64 // how many connections of the main program read the binlog
-	others int64 // how many of the main program's sinks other than Redis show the row
-	sawW   *tap  // counts how often the main program received version w (see putLate) from the source
+	others int64 // how many of the main program's sinks show the row; Redis, which a link holds up, doesn't count
+	sawLow *tap  // counts how often the source has sent version low to the main program
 }
 
-// putLate creates a history of one row with the versions w < x < v, in which the three programs' links hold requests,
-// answers and binlogs. A put is a write of the row to Redis.
+// putLate creates a history of one row with the versions low, mid and high. The links (proxies) of three programs hold
+// requests, answers and binlogs back. A put is a write of the row to Redis.
 //
-//	in the source   the main program                the second program           the third program
-//	insert w        its put of w is held            its put of w is held
-//	insert v        its put of v waits for w's      its put of v waits for w's
-//	delete v        continues; re-reads and finds   its binlog is held
-//	                w; the answer is held
-//	insert x                                                                     fills: puts x
-//	                its put of w is ignored
-//	                                                its put of v arrives
+//	in the source   the main program                    the second program                 the third program
+//	insert low      its put of low is held back         its put of low is held back
+//	insert high     its put of high waits for low's     its put of high waits for low's
+//	delete high     its puts arrive; it re-reads the    its binlog is held back
+//	                row; the answer, low, is held back
+//	insert mid                                                                             fills the view: puts mid
+//	                its put of low arrives
+//	                                                    its puts of low and high arrive
 //
-// Redis keeps x when the main program's w arrives. Redis must then ignore the second program's put of v, whose log
-// position is before that of the main program's re-read. No later delete would remove v, so a wrong put would be
-// visible at the end.
+// Redis must keep mid. It must ignore the last put of high, because the main program re-read the row after the insert
+// of high. No later delete would remove high, so a wrong put would be visible at the end of the run.
 func (w *world) putLate(ctx context.Context, f Fault) error {
 	l, err := w.newLate(f)
 	defer l.close()
 	if err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{l.startBeside, l.holdW, l.readV, l.deleteV, l.look, l.fill,
+	for _, step := range []func(context.Context) error{l.startBeside, l.holdLow, l.readHigh, l.deleteHigh, l.look, l.fill,
 		l.yield, l.arrive} {
 		switch err := step(ctx); {
 		case ctx.Err() != nil:
@@ -91,8 +91,9 @@ func (w *world) putLate(ctx context.Context, f Fault) error {
 }
 
 func (w *world) newLate(f Fault) (l *late, err error) {
-	l = &late{w: w, t: w.plan.table(w.plan.lateView().Table), n: 1000 + int(f.Arg), last: w.load.n.Add(late0 + 1),
-		plan:  w.plan,
+	high := w.load.n.Add(late0 + 1)
+	l = &late{w: w, t: w.plan.table(w.plan.lateView().Table), n: 1000 + int(f.Arg), plan: w.plan,
+		low: high - 2, mid: high - 1, high: high,
 		dir:   filepath.Join(w.program.Dir, fmt.Sprintf("late%d-%d", len(w.others), f.Arg)),
 		reads: int64(len(w.plan.sinks()) * w.plan.Parts)}
 	for _, sink := range w.plan.sinks() {
@@ -135,7 +136,7 @@ func (l *late) program(name, source, cache string) (launch.Program, error) {
 	}
 	at := l.w.at
 	at.listen, at.cache = "", "redis://"+cache+"/0"
-	at.source = "root@tcp(" + source + ")/" + l.w.sinkName(0)
+	at.source = "root@tcp(" + source + ")/" + l.w.databaseName(0)
 	return p, p.Configure(strings.ReplaceAll(l.plan.toml(at, ""), `timeout = "3s"`, `timeout = "1m"`))
 }
 
@@ -162,7 +163,7 @@ func (l *late) startBeside(ctx context.Context) error {
 	named := l.links[1].put(&tap{toServer: true, text: l.key})
 	// The second program skips changes that the sink says are already written. So write versions of the row until the
 	// second program sends one of them to Redis.
-	for version := l.last - late0; version < l.last-2; version++ {
+	for version := l.high - late0; version < l.low; version++ {
 		if err := l.put(ctx, version); err != nil {
 			return err
 		}
@@ -178,55 +179,54 @@ func (l *late) startBeside(ctx context.Context) error {
 	return fmt.Errorf("the second program does not follow the source: %s", launch.LastLines(beside.Log(), 3))
 }
 
-// holdW inserts version w of the row. The links (proxies) to Redis hold the write of w that the main program sends, and
-// the one that the second program sends.
-func (l *late) holdW(ctx context.Context) error {
+// holdLow inserts version low of the row. The two programs' links to Redis hold their puts of low back.
+func (l *late) holdLow(ctx context.Context) error {
 	its := l.links[1].put(&tap{toServer: true, text: l.key, free: make(chan struct{})})
 	own := l.w.links["cache"].put(&tap{toServer: true, text: l.key, free: make(chan struct{})})
-	l.sawW = l.w.links["source"].put(&tap{text: l.body(l.last - 2)})
-	if err := l.put(ctx, l.last-2); err != nil {
+	l.sawLow = l.w.links["source"].put(&tap{text: l.body(l.low)})
+	if err := l.put(ctx, l.low); err != nil {
 		return err
 	}
-	return errors.Join(its.passes(ctx, 1), own.passes(ctx, 1), l.sawW.passes(ctx, l.reads))
+	return errors.Join(its.passes(ctx, 1), own.passes(ctx, 1), l.sawLow.passes(ctx, l.reads))
 }
 
-// readV inserts version v of the row, and waits until the main program and the second program have received it. Then it
-// makes the link (proxy) hold the second program's binlog at the delete of v.
-func (l *late) readV(ctx context.Context) error {
-	v := l.body(l.last)
-	its, own := l.links[0].put(&tap{text: v}), l.w.links["source"].put(&tap{text: v})
-	if err := l.put(ctx, l.last); err != nil {
+// readHigh inserts version high of the row, and waits until the main program and the second program have received it.
+// From then on, a tap holds the second program's binlog back at the delete of high.
+func (l *late) readHigh(ctx context.Context) error {
+	high := l.body(l.high)
+	its, own := l.links[0].put(&tap{text: high}), l.w.links["source"].put(&tap{text: high})
+	if err := l.put(ctx, l.high); err != nil {
 		return err
 	}
 	err := errors.Join(its.passes(ctx, int64(l.plan.Parts)), own.passes(ctx, l.reads))
-	l.links[0].put(&tap{text: v, free: make(chan struct{})})
+	l.links[0].put(&tap{text: high, free: make(chan struct{})})
 	return err
 }
 
-// deleteV deletes version v of the row, and waits until the main program has read the delete. It also waits until the
-// main program has re-read the row for its sinks other than Redis. The highest version is then w.
-func (l *late) deleteV(ctx context.Context) error {
-	own := l.w.links["source"].put(&tap{text: l.body(l.last)})
+// deleteHigh deletes version high of the row, and waits until the main program has read the delete. It also waits until
+// the main program has re-read the row for its sinks other than Redis, and so has received version low again.
+func (l *late) deleteHigh(ctx context.Context) error {
+	own := l.w.links["source"].put(&tap{text: l.body(l.high)})
 	if err := l.remove(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(own.passes(ctx, l.reads), l.sawW.passes(ctx, l.reads+l.others)); err != nil {
+	if err := errors.Join(own.passes(ctx, l.reads), l.sawLow.passes(ctx, l.reads+l.others)); err != nil {
 		return err
 	}
 	return pause.For(ctx, 30*time.Millisecond) // the main program needs a moment to handle the delete
 }
 
-// look releases the main program's writes to Redis. The main program then re-reads the row, and the link (proxy) holds
-// the source's answer.
+// look releases the main program's puts. For Redis, too, the main program then reads the delete and re-reads the row.
+// The link to the source holds the answer back.
 func (l *late) look(ctx context.Context) error {
-	found := l.w.links["source"].put(&tap{text: l.body(l.last - 2), free: make(chan struct{})})
+	found := l.w.links["source"].put(&tap{text: l.body(l.low), free: make(chan struct{})})
 	l.w.links["cache"].letGo()
 	return found.passes(ctx, 1)
 }
 
-// fill inserts version x of the row, and runs a third program. That program fills the view, and so writes x to Redis.
+// fill inserts version mid of the row, and runs the third program until it has filled the view, and so has put mid.
 func (l *late) fill(ctx context.Context) error {
-	if err := l.put(ctx, l.last-1); err != nil {
+	if err := l.put(ctx, l.mid); err != nil {
 		return err
 	}
 	reset, err := l.fresh.Start(ctx, "checkpoint", "reset", "--yes", "-c", l.fresh.File())
@@ -250,21 +250,20 @@ func (l *late) fill(ctx context.Context) error {
 	return until(ctx, "the fresh program ends", p.Ended)
 }
 
-// yield releases the source's answer to the main program's re-read of the row. The program then writes version w, which
-// the answer contains, to Redis. yield waits until that write has passed.
+// yield releases the source's answer to the main program, which then puts version low. yield waits until the link to
+// Redis has passed the put on.
 func (l *late) yield(ctx context.Context) error {
 	return written(ctx, l.w.links["cache"], l.key, l.w.links["source"])
 }
 
-// arrive releases the second program's write of version v to Redis, and waits until the link (proxy) has passed the
-// write. The second program's binlog stays held.
+// arrive releases the second program's puts, and waits until its link to Redis has passed a put on. The second
+// program's binlog stays held back.
 func (l *late) arrive(ctx context.Context) error {
 	return written(ctx, l.links[1], l.key, l.links[1])
 }
 
-// written releases everything that the second link (held) holds. It waits until the first link (cache) has passed a
-// write of the key to Redis. Then it waits a moment for Redis to handle the write, because the link doesn't show the
-// result.
+// written releases everything that the link `held` holds back. It waits until `cache`, a link to Redis, has passed on a
+// write of the key. Then it waits a moment for Redis to handle the write, because the link doesn't show the result.
 func written(ctx context.Context, cache *link, key []byte, held *link) error {
 	named := cache.put(&tap{toServer: true, text: key})
 	held.letGo()
@@ -294,11 +293,11 @@ func (l *late) put(ctx context.Context, version int64) error {
 // remove deletes the row's highest version.
 func (l *late) remove(ctx context.Context) error {
 	_, err := l.w.load.db.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s = ? AND version = ?",
-		l.w.load.home(l.t, l.n), strings.Join(l.t.Key.columns(), " = ? AND ")), append(l.t.Key.values(l.n), l.last)...)
+		l.w.load.home(l.t, l.n), strings.Join(l.t.Key.columns(), " = ? AND ")), append(l.t.Key.values(l.n), l.high)...)
 	return err
 }
 
-// passes waits until the tap has seen its text this many times, whether it held the text or not.
+// passes waits until the tap has seen its text this many times, including times when it held the text back.
 func (t *tap) passes(ctx context.Context, times int64) error {
 	return until(ctx, fmt.Sprintf("%q passes %d times", t.text, times), func() bool { return t.seen.Load() >= times })
 }

@@ -124,8 +124,8 @@ func setMembersBack(ctx context.Context, w *world, _ Fault) (heal, error) {
 	}, w.startMembers(ctx)
 }
 
-// beginAnew waits until the topic is compacted, deletes the members' states and empties the sinks, with the progress
-// that they keep. The members then refill the views from the topic.
+// beginAnew waits until the topic is compacted. Then it deletes the members' states, and everything in the sinks,
+// including their marks. The members then refill the views from the topic.
 func beginAnew(ctx context.Context, w *world, f Fault) (heal, error) {
 	if err := w.compacted(ctx, rand.New(rand.NewPCG(f.Arg, 3))); err != nil {
 		return nil, err

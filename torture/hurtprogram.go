@@ -114,7 +114,7 @@ func (w *world) reload(ctx context.Context, without string) error {
 		return err
 	}
 	if err := w.awaitAnswer(ctx); err != nil {
-		w.say("reload: %v", err) // another fault prevents the answer; after 5 s, the program handles SIGHUP
+		w.say("reload: %v", err) // another fault prevents the answer, but a program that is 5 s old handles SIGHUP
 	}
 	return w.running.Signal(syscall.SIGHUP)
 }

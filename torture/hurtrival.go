@@ -33,9 +33,9 @@ func rivalFaults() map[string]fault {
 	}
 }
 
-// followReplica lets a second program take the views over. Until the first program notices, each program may overwrite
-// newer rows of the other, so the reader stops checking. The first program resumes the views after a restart, or once
-// the source has a change that the second program missed.
+// followReplica lets a second program, which reads a replica, take the views over. Until the first program notices,
+// each program may overwrite newer rows of the other. So the harness's reader stops checking. The first program resumes
+// the views after a restart, or once the source has a change that the second program missed.
 func followReplica(ctx context.Context, w *world, f Fault) (heal, error) {
 	if !w.canFailOver(ctx) {
 		return nil, errSkipped
@@ -73,7 +73,7 @@ func (w *world) onReplica(name string, f Fault) (p *process, listen string, err 
 	if at.listen, err = freeAddress(); err != nil {
 		return nil, "", err
 	}
-	at.source = "root@tcp(" + w.replica.Addr() + ")/" + w.sinkName(0)
+	at.source = "root@tcp(" + w.replica.Addr() + ")/" + w.databaseName(0)
 	p = &process{program: w.program, say: w.say}
 	p.program.Dir = filepath.Join(w.program.Dir, fmt.Sprintf("%s%d-%d", name, len(w.others), f.Arg))
 	if err := os.Mkdir(p.program.Dir, 0o700); err != nil {

@@ -56,8 +56,8 @@ func sinkFaults() map[string]fault {
 
 const swapAnswer = "swap cut"
 
-// cutSwap rebuilds a view. A trap drops the RENAME TABLE that swaps the new tables in, or the answer to it. The trap
-// lets the renames pass with which the program first tests whether it can rename a table.
+// cutSwap rebuilds a view. A trap drops the RENAME TABLE that swaps the new tables in, or the answer to it. The program
+// first tests whether it can rename a table. The trap lets these test renames pass.
 func cutSwap(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.views("main")
 	t := &trap{answer: f.Arg%2 == 0, sprung: make(chan struct{}), matches: func(request []byte) bool {
@@ -127,7 +127,7 @@ func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
 // with a rename, as an operator would after loading a dump. Connections stay open.
 func restored(ctx context.Context, w *world, f Fault) (heal, error) {
 	shard := int(f.Arg) % len(w.sinkDBs)
-	name := w.sinkName(shard)
+	name := w.databaseName(shard)
 	kept, gone := fmt.Sprint(name, "_kept", f.Arg), fmt.Sprint(name, "_gone", f.Arg)
 	tables, err := w.dump(ctx, shard, kept)
 	if err != nil { // the server is down, or a rebuild changed a table during the dump

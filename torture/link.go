@@ -74,7 +74,6 @@ func (k *link) setTrap(t *trap) {
 	k.trap = t
 }
 
-// put adds a tap to the link and returns it.
 func (k *link) put(t *tap) *tap {
 	k.mu.Lock()
 	defer k.mu.Unlock()

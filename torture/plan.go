@@ -18,14 +18,14 @@ type Plan struct {
 	Parts  int          // databases of the source: 1, or 2 shards of one logical database
 	Store  string       // where the checkpoints are: file or mysql
 	Shards int          // shards of the MySQL sink: 1 or 2
-	Hears  string       // a DSN suffix that sets the source's read timeout; "": the default
+	Hears  string       // the parameters in the source's DSN: readTimeout, or "" for the default
 	Images string       // binlog_row_image of the writers' sessions
 	Memory string       // the setting limits.memory
 	Gone   string       `json:",omitempty"` // limits.deleted; "": the default, which is longer than any run
 	Tables []Table
 	Views  []View
 	Forest bool   `json:",omitempty"` // source and sink also have tables with foreign keys (forest.go)
-	Topic  *Topic `json:",omitempty"` // the topic through which rows go; nil: the program itself maintains the views
+	Topic  *Topic `json:",omitempty"` // the Kafka topic between the source and the views; nil: none
 	Idle   bool   // the writers stop before the last fault
 	Writes int    // transactions before the last fault; more may follow
 	Faults []Fault
@@ -50,8 +50,8 @@ func (f Fault) String() string {
 // Shapes of source tables.
 const (
 	rows  = "rows"  // plain rows, updated in place: the last change in the binlog is the newest
-	cells = "cells" // rows as in `log`, but the column `col` (with the column role) divides the rows of each key
 	log   = "log"   // rows are versions of a key and have a body
+	cells = "cells" // as in `log`, but a key has two cells: the column `col`, "main" or "more", has the column role
 	grps  = "grps"  // the groups table, whose rows are joined with plain rows
 )
 
@@ -78,11 +78,11 @@ type View struct {
 	Sink   string // main, cache or search
 	Kind   string
 	Table  string
-	Merged bool   // the view also shows fields of the rows with col = 'more'
+	Merged bool   // the table has the shape `cells`, and the view also shows fields of the cells "more"
 	Where  bool   // the view shows only rows with amount > 50
 	Field  string // the field of an index, or the group of a counter or ranking
 	Moves  bool   // a view of kind `row`: a field outside the key selects the shard, so rows change shards
-	Copy   bool   `json:",omitempty"` // a view of kind `row`: its table already exists, with AUTO_INCREMENT keys
+	Copy   bool   `json:",omitempty"` // the target table exists before the run, like a copy of a source's (copyTables)
 	Expire string `json:",omitempty"` // how long keys in Redis live; longer than any run
 }
 
@@ -94,7 +94,7 @@ type Choices struct {
 	Cache   []servers.Kind // kinds for the Redis sink; nil: Redis 7
 	Mounts  bool           // a run can mount its own file system
 	Clock   bool           // the program is built with a settable clock
-	Brokers int            // how many brokers Kafka has; all rows go through Kafka; 0: no Kafka
+	Brokers int            // how many brokers Kafka has, if the rows go through Kafka; 0: they don't
 	Faults  []string       // the faults to choose from; nil: all faults
 	Writes  int            // transactions in a run; 0: the seed decides
 }

@@ -47,7 +47,7 @@ func (p *process) end(how syscall.Signal) {
 	p.running = nil
 }
 
-// command runs a command of the program, and returns its output and exit status. Failed commands are not reported.
+// command runs a command of the program, and returns its output and exit status.
 func (p *process) command(ctx context.Context, args ...string) (out string, code int) {
 	c, err := p.program.Start(ctx, append(args, "-c", p.program.File())...)
 	if err != nil {

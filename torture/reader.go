@@ -50,8 +50,7 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// look reads the keys that always exist (those below Kept) from one view and checks each. It gives up if the server
-// doesn't answer.
+// look reads the keys that always exist from one view and checks each. It gives up if the server doesn't answer.
 func (r *reader) look(ctx context.Context, v View) {
 	if v.Where || v.Kind != "row" && v.Kind != "hash" && v.Kind != "document" {
 		return
@@ -125,7 +124,7 @@ func (r *reader) row(ctx context.Context, v View, t Table, key []any, columns st
 	var all []string
 	var args []any
 	for shard := range r.w.sinkDBs {
-		all = append(all, fmt.Sprintf("SELECT * FROM %s.%s WHERE %s", r.w.sinkName(shard), v.Name, where))
+		all = append(all, fmt.Sprintf("SELECT * FROM %s.%s WHERE %s", r.w.databaseName(shard), v.Name, where))
 		args = append(args, key...)
 	}
 	return r.w.sinkDBs[0].QueryRowContext(ctx, "SELECT "+columns+" FROM ("+strings.Join(all, " UNION ALL ")+

@@ -21,12 +21,12 @@ type result struct {
 	At      time.Time
 	Seed    uint64
 	Servers map[string]string // by role: source, MySQL sink, Redis sink, Elasticsearch sink, broker
-	Source  string            // the checkpoint store, and the number of databases in the source and in the MySQL sink
+	Layout  string            `json:"Source"` // such as "store file, 2 in the source, 1 in the sink" (databases)
 	Faults  []string
-	Took    float64 // in seconds, like the next three
-	Setup   float64
-	Cleared float64 // the time to clean up after the run
-	Settled float64 // the time from the end of the last fault until all views had the expected content
+	Took    float64 // seconds for the run
+	Setup   float64 // seconds until the programs were started
+	Cleared float64 // seconds to clean up after the run
+	Settled float64 // seconds from the end of the last fault until all views had the expected content
 	Passes  int
 	Wrong   []string `json:",omitempty"`
 	Stuck   bool     `json:",omitempty"` // at the end, a view was not running or a program had ended
@@ -35,7 +35,7 @@ type result struct {
 
 func resultOf(f *farm, p Plan, o Outcome, began time.Time, err error) result {
 	r := result{At: began, Seed: p.Seed, Servers: f.roles(p), Faults: o.Inflicted, Wrong: o.Wrong, Stuck: o.Stuck,
-		Source: fmt.Sprintf("store %s, %d in the source, %d in the sink", p.Store, p.Parts, p.Shards),
+		Layout: fmt.Sprintf("store %s, %d in the source, %d in the sink", p.Store, p.Parts, p.Shards),
 		Took:   o.Took.Seconds(), Setup: o.Setup.Seconds(), Settled: o.Settled.Seconds(), Passes: o.Passes}
 	r.Cleared = time.Since(began).Seconds() - r.Took
 	if err != nil {
@@ -115,7 +115,7 @@ func readResults(names []string) (all []result, err error) {
 // tally counts runs by their outcome.
 type tally struct {
 	runs, wrong, stuck int
-	settled            []float64
+	settled            []float64 // result.Settled of the other runs
 }
 
 func (t *tally) add(r result) {
@@ -151,7 +151,7 @@ const tallied = "runs | wrong | stuck | p50, s | p90 | p99 | max |\n"
 // each of its faults. Runs that the harness could not finish are counted separately.
 func printReport(out io.Writer, all []result) {
 	var total tally
-	bySource, byServer, byFault := map[string]*tally{}, map[[2]string]*tally{}, map[string]*tally{}
+	byLayout, byServer, byFault := map[string]*tally{}, map[[2]string]*tally{}, map[string]*tally{}
 	var seeds []uint64
 	var harness []string
 	var took, setup float64
@@ -163,7 +163,7 @@ func printReport(out io.Writer, all []result) {
 		total.add(r)
 		seeds = append(seeds, r.Seed)
 		took, setup = took+r.Took+r.Cleared, setup+r.Setup+r.Cleared
-		count(bySource, r.Source, r)
+		count(byLayout, r.Layout, r)
 		for role, server := range r.Servers {
 			count(byServer, [2]string{role, server}, r)
 		}
@@ -194,7 +194,7 @@ func printReport(out io.Writer, all []result) {
 	for _, table := range []struct {
 		name string
 		of   map[string]*tally
-	}{{"state, databases", bySource}, {"fault", byFault}} {
+	}{{"state, databases", byLayout}, {"fault", byFault}} {
 		fmt.Fprintf(out, "\n| %s | %s|---|---|---|---|---|---|---|---|\n", table.name, tallied)
 		for _, name := range slices.Sorted(maps.Keys(table.of)) {
 			fmt.Fprintf(out, "| %s | %s\n", name, table.of[name].cells())

@@ -18,7 +18,7 @@ func TestTheReportCountsWhatWasReallyRun(t *testing.T) {
 		{Faults: []string{"flush"}, Wrong: []string{"a view"}, Stuck: true},
 		{Faults: []string{"kill"}, Harness: "no answer"},
 	} {
-		r.Seed, r.At, r.Servers, r.Source, r.Took = uint64(7+i), at, servers, "store file", 4
+		r.Seed, r.At, r.Servers, r.Layout, r.Took = uint64(7+i), at, servers, "store file", 4
 		if err := r.keep(name); err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ type Topic struct {
 	Replicas   int
 }
 
-// throughKafka makes a plan's rows go through Kafka. It gives each sink a view that the reader polls.
+// throughKafka makes a plan's rows go through Kafka. It gives each sink a view that the harness's reader can poll.
 func (p *Plan) throughKafka(r *rand.Rand, c Choices) {
 	p.Topic = &Topic{Partitions: pick(r, 3, 4, 6), Members: 3, Replicas: c.Brokers}
 	p.Shards, p.Parts = 1, 1 // the example's tables are in one database
@@ -88,8 +88,8 @@ type stream struct {
 	brokers []string
 	admin   *kadm.Client
 	members []*process
-	jogchat *jogchat.Writer
-	others  []*process // additional group members, which a fault runs for a while
+	jogchat *jogchat.Writer // writes the source's rows of examples/jogchat
+	others  []*process      // additional group members, which a fault runs for a while
 }
 
 // newStream creates the topic and the members. It does not start the members.

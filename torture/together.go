@@ -18,8 +18,8 @@ type pair struct{ row, index View }
 var apart = []string{"alter", "column", "cut-over", "rebuild all", "verify"}
 
 // pairs returns the plan's pairs of views that always change together. Plans with Kafka have none, because each record
-// belongs to one view. Plans with partial row images have none, either: the program compares each view with the source,
-// and if one view of a pair was not running, the program compares that view later than the other one.
+// belongs to one view. Plans with MINIMAL row images have none, either: their deletes may lack the row's key, and then
+// the program compares the views with the source. It compares a view that is not running later than the other one.
 func (p Plan) pairs() (all []pair) {
 	if p.Shards > 1 || p.Topic != nil || p.Images == "MINIMAL" ||
 		slices.ContainsFunc(p.Faults, func(f Fault) bool { return slices.Contains(apart, f.Name) }) {

@@ -27,7 +27,7 @@ func (t Table) parts() []Table {
 	return []Table{a, b}
 }
 
-// holding returns the one of the source's tables that contains the nth key.
+// holding returns the table of t.parts that contains the nth key.
 func (t Table) holding(n int) Table {
 	parts := t.parts()
 	return parts[n/2%len(parts)]

@@ -156,7 +156,7 @@ func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func
 	w := &world{plan: p, servers: f, source: f.source[p.Source], main: f.main[p.Main],
 		cache: f.cache[p.Cache], links: map[string]*link{},
 		process: process{program: launch.Program{Path: binary, Dir: dir, Env: skewedBy(clockFile(dir))}, say: say}}
-	name := w.sinkName(0)
+	name := w.databaseName(0)
 	var err error
 	all := map[string]*servers.Server{"source": w.source, "main": w.main, "cache": w.cache, "search": f.search,
 		ownSource: w.source, ownCache: w.cache}
@@ -237,8 +237,8 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// sinkName returns the name of a shard's database, in the source and in the sink.
-func (w *world) sinkName(shard int) string {
+// databaseName returns the name of a shard's database. The source and the MySQL sink use the same names.
+func (w *world) databaseName(shard int) string {
 	return fmt.Sprintf("torture%d%s", w.plan.Seed, shardSuffix(shard))
 }
 
@@ -282,7 +282,7 @@ func (w *world) close() {
 		w.stream.close(ctx)
 	}
 	drop := func(db *sql.DB, shard int) {
-		_, _ = db.ExecContext(ctx, "DROP DATABASE "+w.sinkName(shard)) // to free space
+		_, _ = db.ExecContext(ctx, "DROP DATABASE "+w.databaseName(shard)) // to free space
 		db.Close()
 	}
 	for part, db := range w.sourceDBs {
@@ -322,7 +322,7 @@ func (w *world) dropIndexes(ctx context.Context) {
 	}
 }
 
-// document returns the fields of a document. If the document does not exist, the result has none of its fields.
+// document returns the fields of a document. If the document does not exist, it returns those of the server's error.
 func (w *world) document(ctx context.Context, v View, id string) (fields, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		w.servers.elastic+"/"+v.index(w.at.prefix)+"/_source/"+url.PathEscape(id), nil)
