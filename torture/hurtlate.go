@@ -77,8 +77,8 @@ func (w *world) putLate(ctx context.Context, f Fault) error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{l.startBeside, l.holdLow, l.readHigh, l.deleteHigh, l.look, l.fill,
-		l.yield, l.arrive} {
+	for _, step := range []func(context.Context) error{l.startBeside, l.holdLow, l.readHigh, l.deleteHigh, l.look,
+		l.fill, l.yield, l.arrive} {
 		switch err := step(ctx); {
 		case ctx.Err() != nil:
 			return ctx.Err()
