@@ -186,7 +186,8 @@ func (j *joining) add(row *replicator.Row) error {
 	}
 	key, err := replicator.MakeKey(values...)
 	if err != nil {
-		return j.table.fatal(fmt.Errorf("table %s: the columns by which %s is joined: %w", j.table.Name, j.lookup.Table, err))
+		return j.table.fatal(fmt.Errorf("table %s: a row has a value by which it can't be joined with rows of %s: %w",
+			j.table.Name, j.lookup.Table, err))
 	}
 	at, known := j.at[key]
 	if !known {

@@ -67,7 +67,7 @@ func (n *columnNames) cellName(ctx context.Context, text string) (string, error)
 		return "", fmt.Errorf("table %s: asking the source which values of column %s are equal: %w",
 			n.table.Name, n.table.Column, err)
 	}
-	if len(n.known) >= maxLookups {
+	if len(n.known) >= maxKinds {
 		clear(n.known)
 	}
 	n.known[text] = name

@@ -55,7 +55,7 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 	l := &look{fence: f, cells: cells, rows: make([]*replicator.Row, len(cells)), bytes: bytes}
 	for l.done < len(cells) && !l.full() {
 		n := min(f.atMost(1, newestBatch), len(cells)-l.done)
-		switch size := r.looked.Load(); {
+		switch size := r.rowSize.Load(); {
 		case bytes == 0:
 		case size > 0:
 			n = int(min(int64(n), max((bytes-l.size)/size, 1)))
@@ -69,7 +69,7 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 			return nil, 0, err
 		}
 		if l.read > 0 {
-			r.looked.Store(max(l.taken/int64(l.read), 1))
+			r.rowSize.Store(max(l.taken/int64(l.read), 1))
 		}
 		l.done, l.size, l.taken = l.done+n, l.size+l.taken, 0
 	}

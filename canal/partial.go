@@ -174,12 +174,12 @@ func (c *checker) rowImages(ctx context.Context, db querier) {
 		c.ok(rowImage, v)
 	default:
 		c.warn(rowImage, v+": "+readsCells,
-			"SET GLOBAL binlog_row_image = FULL, and set it in my.cnf, to save these reads")
+			"SET GLOBAL binlog_row_image = FULL, and set it in my.cnf, to avoid reading cells from the source")
 	}
 	c.images = strings.ToUpper(v)
 	if v, err := variable(ctx, db, values); err == nil && v != "" {
 		c.warn(values, v+": "+readsCells,
-			"SET GLOBAL binlog_row_value_options = '', and set it in my.cnf, to save these reads")
+			"SET GLOBAL binlog_row_value_options = '', and set it in my.cnf, to avoid reading cells from the source")
 	}
 }
 

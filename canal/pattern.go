@@ -32,14 +32,15 @@ type pattern struct {
 	mu   sync.Mutex
 	left map[string]error // by table ID (memberID): why a table that matches the name is not read
 
-	// These fields handle the difference between the members and those that the start position lists. Only the stream
-	// uses them.
-	unsettled bool
-	named     map[string][2]string // by table ID: matching tables that statements mention but that are not members
-	pending   map[string]bool      // by table ID: members whose rows are skipped, because earlier rows were missed
+	// The members may differ from the tables that the start position lists. Only the stream uses these fields.
+	unsettled bool                 // they differ, and reading has not reached `end`, where the difference is reported
+	named     map[string][2]string // by table ID: tables that statements name, and that match but are not members
 	gone      bool                 // the start position lists a table that no longer exists
 	end       int64                // where the log ended when the reader was opened
-	now       *layout              // lists the current members
+	now       *layout              // lists the members
+	// by table ID: members that the start position doesn't list. Their rows are skipped up to their CREATE TABLE, or
+	// up to `end`.
+	pending map[string]bool
 }
 
 // constant is a column that a pattern adds to its tables: $database or $table.
@@ -213,8 +214,8 @@ func (s *Source) loadPattern(ctx context.Context, db *sql.Conn, srv server, t re
 	return p, replicator.OfTable(t.Name, replicator.Fatal(err))
 }
 
-// loadMember returns a matching table with its schema, which it reads from the server if the argument read lacks it.
-// reason says why the table can't be a member.
+// loadMember returns a matching table with its schema. If `read` has no schema, loadMember asks the server for it.
+// `reason` says why the table can't be a member.
 func loadMember(
 	ctx context.Context, db *sql.Conn, srv server, t replicator.Table, read shapeAt,
 ) (w *watched, reason, err error) {

@@ -16,13 +16,13 @@ import (
 	"replicator/internal/remedy"
 )
 
-// plan says how to read the row images that a table map describes: the columns that are needed, and the width of the
+// plan says how to decode the row images that a table map describes: which columns are needed, and how to skip the
 // others.
 type plan struct {
 	t      *watched
-	raw    []byte
-	single bool
-	passed error // why the rows can't be read and are skipped; nil: they can be read
+	raw    []byte // the bytes of the table map
+	single bool   // the table has at most one row per cell
+	passed error  // why the rows can't be read and are skipped; nil: they can be read
 
 	columns []binlog.Column
 	wanted  []bool
@@ -33,11 +33,11 @@ type plan struct {
 
 	refers []reference // joins of other tables that find rows of this table, with the columns that they compare
 
-	// lookups maps raw values of the column role (Table.Column) to decoded ones. The column has few different values, so
-	// its rows share the strings.
-	lookups map[string]columnValue
+	// kinds caches decoded values of the column role (Table.Column), by their bytes in the binlog. The column has few
+	// different values, so rows share the strings.
+	kinds map[string]columnValue
 
-	constants []constant // a pattern's $database and $table, which `roles` refers to by numbers below -1
+	constants []constant // a pattern's $database and $table; in `roles`, constants[i] is constantPlace(i)
 
 	keys replicator.KeyBuilder
 	pad  []byte // room to pad a BINARY key with zero bytes
@@ -47,13 +47,13 @@ type plan struct {
 // for it (see columnNames).
 type columnValue struct{ name, stored string }
 
-const maxLookups = 1000
+const maxKinds = 1000
 
 // newPlan makes the plan for a table map of a watched table. It takes the names of columns from the map, or else from
 // the table's layout. The error has type `unreadable` if a needed column is missing.
 func newPlan(t *watched, body []byte, m *binlog.TableMap, l *layout, charsets binlog.Charsets) (*plan, error) {
 	s := t.schema.Load()
-	p := &plan{t: t, raw: bytes.Clone(body), single: s.single(&t.Table), lookups: map[string]columnValue{}}
+	p := &plan{t: t, raw: bytes.Clone(body), single: s.single(&t.Table), kinds: map[string]columnValue{}}
 	for i := range m.Types {
 		var known *binlog.Declared
 		if m.Names == nil {
@@ -88,7 +88,7 @@ func (p *plan) sameKeys(s *schema) error {
 		if now := s.column(c.Name); now != nil && keyKindOf(c.Kind) != keyKindOf(newSelected(now).kind) {
 			return fmt.Errorf("column %s had another type at this log position than now: %w. `replicator "+
 				"rebuild "+remedy.Views+
-				"` fills the views that read the column again", c.Name, replicator.ErrRedefined)
+				"` fills again the views that read the column", c.Name, replicator.ErrRedefined)
 		}
 	}
 	return nil
@@ -247,7 +247,7 @@ func (p *plan) columnValue(ctx context.Context, img *image) (columnValue, error)
 	if raw == nil {
 		return columnValue{}, nil
 	}
-	if known, ok := p.lookups[string(raw)]; ok {
+	if known, ok := p.kinds[string(raw)]; ok {
 		return known, nil
 	}
 	as, err := p.columnAs(raw)
@@ -258,14 +258,14 @@ func (p *plan) columnValue(ctx context.Context, img *image) (columnValue, error)
 	if err != nil {
 		return columnValue{}, fmt.Errorf("column %s: %w", p.columns[p.column].Name, err)
 	}
-	if len(p.lookups) < maxLookups {
-		p.lookups[string(raw)] = found
+	if len(p.kinds) < maxKinds {
+		p.kinds[string(raw)] = found
 	}
 	return found, nil
 }
 
 func (p *plan) columnAs(raw []byte) (string, error) {
-	if known, ok := p.lookups[string(raw)]; ok {
+	if known, ok := p.kinds[string(raw)]; ok {
 		return known.stored, nil
 	}
 	v, err := p.columns[p.column].Value(raw)
@@ -318,8 +318,8 @@ func (p *plan) addKey(c *binlog.Column, raw []byte) error {
 	return nil
 }
 
-// versionOf returns a row's version. If the value is not a valid version, it returns an error together with a version
-// that sorts the row as the source does.
+// versionOf returns a row's version. If the value is not a valid version, it returns an error and the valid version
+// that is nearest in the source's order.
 func (p *plan) versionOf(img *image, order int64) (int64, error) {
 	if p.version < 0 || p.single {
 		return order, nil
@@ -362,8 +362,8 @@ func errVersion(name, what string) error { return fmt.Errorf("version column %s 
 
 // row returns the row of an image. Row.Err says what is wrong with the row.
 //
-// row allocates the Row, and does not fill one that the caller allocated: Go's nil check of a pointer reads the memory
-// before it is written. In memory that is still untouched, that costs two page faults instead of one.
+// row allocates the Row. If the caller allocated it, Go's nil check of the pointer would read the memory before row
+// writes it. In untouched memory, the read and the write cost a page fault each.
 func (p *plan) row(
 	cell replicator.Cell, img *image, order int64, at time.Time, kept func([]byte) []byte,
 ) *replicator.Row {

@@ -16,9 +16,9 @@ type token struct {
 	GTID  string `json:"gtid,omitempty"` // all transactions before this position; "" if the server has no GTIDs
 	Epoch int    `json:"epoch,omitempty"`
 
-	// Loose means that field GTID may lack some of the transactions before the position, because the server could not list
-	// them exactly. It is enough to find the position on another server, which then repeats some transactions. On the same
-	// server, reading the binlog file up to the position completes GTID.
+	// Loose means that field GTID may lack some of the transactions before the position, because the server could not
+	// list them exactly. On another server, reading then repeats the transactions that GTID lacks. On the same server,
+	// reading the binlog file up to the position completes GTID.
 	Loose bool `json:"loose,omitempty"`
 
 	// Forked means that two MariaDB servers numbered transactions of a domain independently. Field GTID has only the last
@@ -37,15 +37,15 @@ type token struct {
 	// between the position and that point. So a server that lacks these changes can't be the source.
 	Read *read `json:"read,omitempty"`
 
-	// Run identifies the run (process) of replicator that made the position. For that run, field Read covers all that was
-	// read. A later run must assume that the earlier run read more before it was killed.
+	// Run identifies the process of replicator that made the position. In that process, field Read covers all that was
+	// read. A later process must assume that the earlier one read more before it was killed.
 	Run string `json:"run,omitempty"`
 
-	// Layouts has a digest of the columns of each table that was read, as they were at the position; "" if they were
-	// unknown. It is nil if none are known.
+	// Layouts has a digest of each table's columns at the position, by the table's name. A digest is "" if the columns
+	// were unknown. The map is nil if no table's columns were known.
 	Layouts map[string]string `json:"layouts,omitempty"`
 
-	others []token // the tokens of all start positions, of which this one is the earliest
+	others []token // if a reader begins here (resolver.start): the tokens of all positions that Source.Open was given
 }
 
 // read is how far the log was read beyond a position. It has a log position, which may be inside a transaction, and the
@@ -58,13 +58,13 @@ type read struct {
 	// Orders of an older epoch.
 	Older string `json:"older,omitempty"`
 
-	// Unsure has transactions that an earlier run (process) may have read after it saved the position. Nothing says how
-	// far it read. So these are all transactions that the server had executed when the next run began at the position.
+	// Unsure has transactions that an earlier process may have read after it saved the position. Nothing says how far
+	// it read. So these are all transactions that the server had executed when the next process began at the position.
 	Unsure string `json:"unsure,omitempty"`
 }
 
-// withUnsure returns a copy of r with `unsure` as the field Unsure. It returns r itself if `before`, the transactions
-// before the position, includes all of `unsure`.
+// withUnsure returns a copy of r whose field Unsure is `unsure`: transactions that an earlier process may have read. It
+// returns r itself if `before`, the transactions before the position, includes all of them.
 func (r *read) withUnsure(unsure, before *gtid.Set) *read {
 	if !notAllIn(unsure, before) {
 		return r
@@ -143,8 +143,8 @@ func Server(text string) string {
 	return t.Server
 }
 
-// Covers reports whether a position includes everything that a fence names (a GTID set, or FILE:POS), judged by the
-// position's token alone. Callers use it for another process's position. If fence is anything else, the error is
+// Covers reports whether the position with the token `text` includes everything that a fence (a GTID set, or FILE:POS)
+// names. It asks no server. Callers use it for another process's position. If fence is anything else, the error is
 // ErrFence.
 func Covers(text, fence string) (bool, error) {
 	t, err := parseToken(text)
@@ -160,7 +160,8 @@ func Covers(text, fence string) (bool, error) {
 	}
 	have, err := gtid.Parse(want.Flavor, t.GTID)
 	if err != nil {
-		return false, fmt.Errorf("%w: the source's GTIDs have another format", ErrFence)
+		return false, fmt.Errorf("%w: either these are GTIDs of MySQL and the source is MariaDB, or the reverse",
+			ErrFence)
 	}
 	return have.Includes(want), nil
 }

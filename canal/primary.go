@@ -36,7 +36,7 @@ func (s *schema) foundByPrimary() bool {
 	})
 }
 
-// sameByPrimary reports whether an UPDATE surely leaves the rows' cells unchanged and logs the rows' primary keys.
+// sameByPrimary reports whether each row of an UPDATE certainly stays in its cell, and is logged with its primary key.
 func (p *plan) sameByPrimary(parts imageParts) bool {
 	if !parts.pairs || parts.after == nil || len(p.primary) == 0 {
 		return false
@@ -137,7 +137,8 @@ func (s *stream) seek(ctx context.Context, x *sought) error {
 		return nil
 	}
 	return s.unlogged(x.t.Name, fmt.Errorf("table %s: the binlog holds only the primary key of some changed rows, and "+
-		"these rows are gone: %w", x.t.Name, replicator.ErrUnlogged))
+		"the table no longer has these rows. Set binlog_row_image=FULL on the source and in its sessions: %w",
+		x.t.Name, replicator.ErrUnlogged))
 }
 
 // cellsByPrimary returns the cells of the rows that have the given values in some columns. The result includes

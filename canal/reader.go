@@ -31,11 +31,11 @@ type Reader struct {
 	history  *history
 	stream   *stream
 	layouts  *layouts
-	loose    string // an incomplete list of the GTIDs before the start position, until reading completes it; "": none
+	loose    string // the start position's GTIDs, if some may be missing (token.Loose); used until reading finds all
 	skipEnd  int64  // the binlog's end when the reader was opened: transactions to skip (token.Skip) are before it
 
-	before atomic.Pointer[gtid.Set] // the transactions before start; nil until they are known
-	looked atomic.Int64             // the average size of a row in the last query of Newest; 0: unknown
+	before  atomic.Pointer[gtid.Set] // the transactions before start; nil until they are known
+	rowSize atomic.Int64             // the average size of a row in the last query of Newest; 0: unknown
 
 	mu sync.Mutex // Position may be called by several goroutines
 }
@@ -126,8 +126,8 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	p := r.place
 	s := &stream{
 		flavor: r.server.flavor, charsets: r.charsets, tables: r.tables, stats: &r.source.stats,
-		epoch: p.epoch, file: p.file, pos: p.pos, ended: p.event, born: p.born, wantBorn: p.born, said: p.said,
-		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, origins: newOriginCache(),
+		epoch: p.epoch, file: p.file, pos: p.pos, ended: p.event, born: p.born, wantBorn: p.born,
+		mustPrecede: p.mustPrecede, maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, origins: newOriginCache(),
 		layouts: r.layouts, reread: r.reread, regroup: r.regroup, keep: r.source.layouts.keep,
 		xa: prepared{log: r.source.cfg.Logger.With(slog.String("source", r.source.cfg.Name))}, visible: r.xaVisible,
 		follows: r.follows, byFormat: r.byFormat,
@@ -242,7 +242,7 @@ func (r *Reader) Position(order int64) replicator.Position {
 	r.layouts.forget(e.order)
 	if gtids != nil {
 		t.GTID = gtids.String()
-	} else { // the transactions are still unknown: keep the start position's, because another server may need them
+	} else { // not known yet: keep the start position's GTIDs, by which reading can go on at another server
 		t.GTID, t.Loose = r.loose, r.loose != ""
 	}
 	t.Skip = r.place.skip && e.order < r.skipEnd
@@ -281,7 +281,7 @@ func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
 	case further.Empty() && beyond.Older == "" && beyond.Unsure == "":
 		return nil, anonymous
 	}
-	beyond.placed = placed{} // reading got no further than `e` in the log, so only the GTIDs say what was read
+	beyond.placed = placed{} // no log position beyond `e` was read, so only the GTIDs say what was read
 	return &beyond, anonymous
 }
 
@@ -290,7 +290,7 @@ func notAllIn(set, before *gtid.Set) bool {
 	return set != nil && (before == nil || !before.Includes(set))
 }
 
-// File returns the number of the latest binlog file that the result of Position, delivered rows or a query has reached.
+// File returns the highest number of a binlog file that a result of Position, delivered rows or a query came from.
 func (r *Reader) File() int64 { return r.history.file() }
 
 // Locate formats a log position, given as a number, as FILE:POS.
@@ -489,8 +489,8 @@ func failedDump(addr string, my *gomysql.MyError) error {
 	case strings.Contains(text, textNoFile) || strings.Contains(text, textPurged):
 		return fmt.Errorf("%w: %w", replicator.ErrLost, err)
 	case strings.Contains(text, textAnonymous):
-		return fmt.Errorf("%w: %w. SET GLOBAL gtid_mode = ON_PERMISSIVE on the source makes it readable. "+
-			"Keep that setting until the views are past this position", replicator.ErrLost, err)
+		return fmt.Errorf("%w: %w. Run SET GLOBAL gtid_mode = ON_PERMISSIVE on the source, so that it sends these "+
+			"transactions. Keep that setting until the views are past this position", replicator.ErrLost, err)
 	case strings.Contains(text, textPastEnd):
 		return replicator.Fatal(fmt.Errorf("%w: the source was set back to an earlier state. Rebuild the views", err))
 	case strings.Contains(text, textTooLarge):

@@ -13,10 +13,10 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// referring is a join (replicator.Lookup) of another table that reads rows of a watched table.
+// referring is a join (replicator.Lookup) that finds rows of a watched table for rows of another table.
 type referring struct {
-	table  string // the other table, whose rows get the joined rows
-	lookup string
+	table  string   // the other table
+	lookup string   // the join's ID
 	on     []string // the columns of the watched table that the join compares
 }
 
@@ -112,7 +112,7 @@ func (s *stream) refer(ctx context.Context, p *plan, place scale, images []*imag
 			}
 			key, err := p.referenceOf(r, img)
 			if err != nil {
-				return p.t.fatal(fmt.Errorf("table %s: the columns by which rows of %s are joined with this table: "+
+				return p.t.fatal(fmt.Errorf("table %s: a row has a value by which it can't be joined with rows of %s: "+
 					"%w. %s", p.t.Name, r.table, err, wayOut))
 			}
 			if key == "" || key == told {
@@ -219,8 +219,8 @@ func (r *Reader) Referring(ctx context.Context, refs []replicator.Reference, aft
 		return nil, "", err
 	}
 	defer conn.Close()
-	// A new row may have been joined with the old values of a changed row. So the query must find that new row. The fence
-	// makes all rows visible that the binlog has.
+	// The query must also find a row that was inserted just now: it may have been joined with a changed row's old
+	// values. So the fence makes all rows visible that the binlog has.
 	f, err := r.present(ctx, conn)
 	if err != nil {
 		return nil, "", err
@@ -302,9 +302,9 @@ func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	return condition, args, nil
 }
 
-// referredBy returns the SQL condition for rows of t that the lookup l joins with a row that has the values in key. If
-// l also takes values from other tables, the condition ignores these. from is the ID of the lookup that reads t; "" if
-// t is the table of the view's own rows.
+// referredBy returns the SQL condition for the rows of t that the lookup l joins with one changed row. key has that
+// row's values of the columns that l compares. The condition ignores values that l compares with other tables than t.
+// from is the ID of the lookup that reads t; "" if t is the table of the view's own rows.
 func (t *watched) referredBy(l *replicator.Lookup, from string, key replicator.Key) (
 	condition string, args []any, err error,
 ) {

@@ -124,13 +124,13 @@ func (s server) leftOut(ctx context.Context, db querier, tables []replicator.Tab
 	return errors.Join(refused...)
 }
 
-// silence remembers that the server was seen to change without logging the changes. Once the server logs again, its log
-// does not show that such changes are missing. Only the GTIDs of a MySQL replica show it.
+// silence remembers that the server was seen running without logging its changes. Once the server logs again, nothing
+// in its log shows this gap, except the GTIDs of a MySQL replica.
 type silence struct {
 	mu       sync.Mutex
 	identity string
-	now      bool  // the server did not log when it was seen last
-	until    int64 // number of the first binlog file seen after the server logged again; 0: it always logged
+	now      bool  // when the server was last seen, it did not log its changes
+	until    int64 // the number of the first binlog file seen after a gap; 0: no gap was seen
 }
 
 func (q *silence) begins(identity string) {
@@ -140,8 +140,8 @@ func (q *silence) begins(identity string) {
 }
 
 // noteLogging records that the server logs its changes now; `file` is the number of its current binlog file. It returns
-// the number of the first file seen after the server logged again. Before that file, changes may be missing. The result
-// is 0 if the server always logged, as far as it was seen.
+// the number of the first file that was seen after a gap. Before that file, changes may be missing. The result is 0 if
+// no gap was seen.
 func (q *silence) noteLogging(identity string, file int64) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

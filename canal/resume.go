@@ -18,29 +18,29 @@ type place struct {
 	pos   int64
 	event event // the event that ends at pos; unknown if nothing was read before it
 	epoch int
-	gtids *gtid.Set // all transactions before this position; with `skip`, all that were applied; nil: unknown
-	said  *gtid.Set // transactions that must precede `pos`, else this is a different log; nil: not checked
-	born  uint32
-	skip  bool // drop transactions that follow this position but are in gtids: they were applied already
-	moved bool // the log position, epoch or skipped transactions differ from those in the saved Position
+	gtids *gtid.Set // the transactions that the saved Position includes; nil: unknown
+	born  uint32    // when the file was begun
+	skip  bool      // transactions in gtids may also follow `pos`; reading drops them
+	moved bool      // the log position, epoch or gtids differ from those in the saved Position
+
+	mustPrecede *gtid.Set // transactions that must precede `pos`, else this is a different log; nil: not checked
 
 	forked    bool // two MariaDB servers numbered transactions independently
 	anonymous bool // the last transaction that was read has no GTID
 
-	// How far readers have read the log after this position (token.Read). If `readAt` is 0, only the transactions in
-	// `beyond`, `older` and `unsure` say how far.
-	readAt int64 // the log position in `read`, as a number with epoch 0
+	// How far the log was read beyond the saved Position (token.Read): up to a log position, and which transactions.
 	read   placed
-	beyond *gtid.Set // transactions read after this position: see read.GTID; nil: none
-	older  *gtid.Set // transactions read on another server and not yet on this one: see read.Older; nil: none
-	unsure *gtid.Set // transactions that an earlier run may have read: see read.Unsure; nil: none
+	readAt int64     // the log position in `read` as a number, with epoch 0; 0: no log position is known
+	beyond *gtid.Set // transactions read after the saved Position: see token.Read.GTID; nil: none
+	older  *gtid.Set // transactions read on another server and not yet on this one: see token.Read.Older; nil: none
+	unsure *gtid.Set // transactions that an earlier process may have read: see token.Read.Unsure; nil: none
 }
 
 func (p place) order() int64 { return orderOf(p.epoch, p.file.number, p.pos) }
 
-// resolver finds where reading continues on the connected server after a saved position (see kinship). A log position
-// of another server means nothing in this log. So reading begins at the beginning of a file: the last one for which the
-// position's GTIDs include everything in the files before it.
+// resolver finds where reading continues on the connected server after a saved position (see kinship). On the server
+// that the position is from, that is the position. On another server, it is the beginning of a file: the last one for
+// which the position's GTIDs include everything in earlier files.
 //
 // GTID sets are compared here and not by the server, because MariaDB's functions only test for equality.
 type resolver struct {
@@ -87,7 +87,8 @@ func (r *resolver) resolve(ctx context.Context, t token) (place, error) {
 	return p, err
 }
 
-// transactions parses a GTID set. It returns nil for an empty text, and if err, from an earlier call, is not nil.
+// transactions parses a GTID set. The result is nil for an empty text. If err, from an earlier call, is not nil, it
+// only returns err.
 func (r *resolver) transactions(text string, err error) (*gtid.Set, error) {
 	if text == "" || err != nil {
 		return nil, err
@@ -97,8 +98,8 @@ func (r *resolver) transactions(text string, err error) (*gtid.Set, error) {
 
 func (r *resolver) same(t token, d ruling) (place, error) {
 	file, err := parseFileName(t.File)
-	p := place{file: file, pos: t.Pos, event: t.Event, epoch: t.Epoch, gtids: d.gtids, said: d.said, born: d.born,
-		skip: t.Skip, forked: t.Forked, anonymous: t.Anonymous}
+	p := place{file: file, pos: t.Pos, event: t.Event, epoch: t.Epoch, gtids: d.gtids, mustPrecede: d.mustPrecede,
+		born: d.born, skip: t.Skip, forked: t.Forked, anonymous: t.Anonymous}
 	if t.Loose {
 		p.gtids = nil
 	}
@@ -144,7 +145,7 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 	}
 	if i < 0 {
 		return place{}, r.refusal(t,
-			ruling{kinship: purged, why: fmt.Sprintf("files before %s, the oldest file left, have transactions that "+
+			ruling{kinship: purged, why: fmt.Sprintf("files before %s, the oldest file left, had transactions that "+
 				"were not read yet", r.files[0].name)})
 	}
 	d, err := r.allLogged(ctx, gtids)
@@ -175,8 +176,8 @@ var errEpochs = replicator.Fatal(fmt.Errorf("the source changed servers or reset
 	"can be counted. Stop the program, run `replicator checkpoint forget "+remedy.Views+"`, and start it again. It "+
 	"then fills the views again", maxEpoch))
 
-// start finds the place in this server's log for each of several positions. It returns the earliest place, with the
-// highest epoch of them all, and its token.
+// start finds the place in this server's log for each of several positions. It returns the earliest place, and the
+// token of that place's position. It raises the place's epoch to the highest one of all places.
 func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, token, error) {
 	var first place
 	var firstToken token
@@ -227,7 +228,7 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 }
 
 // asRead returns a place that only says that everything up to p was read; haveRead merges it into another place. If p
-// was moved, only p's GTIDs say so, because nothing was read up to its log position.
+// was moved, the result has only p's GTIDs, because this log was not read up to p's log position.
 func (p place) asRead() place {
 	read := place{beyond: p.gtids}
 	if !p.moved {

@@ -24,43 +24,41 @@ type stream struct {
 	tables   tables
 	history  *history
 	handler  replicator.Handler
-	layouts  *layouts                                      // nil: tables always have their current columns
+	layouts  *layouts                                      // nil: all rows are decoded by their table's current columns
 	reread   func(ctx context.Context, table string) error // reads a table's current schema from the server
 	regroup  func(ctx context.Context, id string) error    // loads new tables that match a pattern
 	keep     func(context.Context, ...*layout) error       // stores layouts, so that positions can name them
 	origins  originCache
 	begun    func(context.Context) error // called at the beginning of a MySQL binlog file
-	onStart  func(before *gtid.Set)      // gets the transactions before the start, if only reading the file showed them
+	onStart  func(before *gtid.Set)      // gets `untilGTID`, once reading has reached `until`
 
 	epoch    int
 	file     fileName
-	born     uint32
-	wantBorn uint32 // when the file of the start position was begun; 0: unknown
+	born     uint32 // when the file was begun; 0: not read yet
+	wantBorn uint32 // what `born` must be in the file of the start position; 0: unknown
 	pos      int64  // where the last event ended
 	ended    event  // the last event, which ended at `pos`
 	prior    event  // the event before the last one
-	sum      uint32
-	checksum bool
+	sum      uint32 // the CRC-32 of the last event, without its own checksum
+	checksum bool   // the file's events end with a checksum
 
 	// If `until` is not 0, the file is read from its beginning, and nothing before `until` is delivered. That is needed
 	// because the server can't begin sending beyond 4 GiB in a file, and MySQL can't tell the GTIDs before a position
 	// inside a file.
-	until     int64
-	untilGTID *gtid.Set // collects the transactions before `until`, if these were unknown
-	said      *gtid.Set // transactions that must precede `until`, else this is a different log; nil: not checked
-	skip      *gtid.Set // transactions that were already applied, on another server; nil: none
-	guards    []*mariaGuard
+	until       int64
+	untilGTID   *gtid.Set // if the GTIDs before `until` are unknown: those that reading the file has found; else nil
+	mustPrecede *gtid.Set // transactions that must precede `until`, else this is a different log; nil: not checked
+	skip        *gtid.Set // transactions that were already applied, on another server; nil: none
+	guards      []*mariaGuard
 
-	// Transactions that sinks may already have: they were read on another server, or perhaps by an earlier run of
-	// replicator. Here they get higher Orders, so their rows would count as newer than what the sinks have. So they are
-	// delivered as deletes with AnyVersion, which makes the pipeline re-read the cells. nil: none.
-	again *gtid.Set
-	// Sinks may already have all changes before this log position, too, even if the changes have no GTIDs. They are
-	// delivered in the same way. The position is a number with epoch 0. 0: none.
-	againTo int64
+	// These transactions are delivered as deletes with AnyVersion, which makes the pipeline re-read the cells. Sinks
+	// may already have their changes, because an earlier reader delivered them, perhaps from another server. But here
+	// the changes may have higher Orders, so they would count as newer, or the server may have rolled them back.
+	again   *gtid.Set          // transactions by GTID; nil: none
+	againTo int64              // all that begin before this log position, given as a number with epoch 0; 0: none
+	torn    map[beginning]bool // those that a crash of the server cut off in their file
 
-	torn map[beginning]bool // transactions that a crash cut off in their file; delivered as deletes with AnyVersion
-	shut bool               // an event ended the file; if the next file begins without such an event, the server died
+	shut bool // an event ended the file; if the next file begins without such an event, the server died
 
 	left    *leaving                                   // how far the previous file was read; nil after `follows` is called
 	follows func(ctx context.Context, l leaving) error // checks that a new file continues the previous one
@@ -79,7 +77,7 @@ type stream struct {
 	rowed []*watched // tables whose rows the current transaction delivered; valid only if tx.rows is set
 	xa    prepared
 
-	raw           int // size of the current event; 0: its memory will be overwritten, so rows copy what they keep
+	raw           int // the size of the current event; 0: its data was decompressed into a buffer that is reused
 	change        replicator.Change
 	before, after image
 	inflate       *zstd.Decoder
@@ -202,7 +200,7 @@ func (s *stream) advance(h binlog.Header) error {
 		return nil
 	}
 	end := s.pos + int64(h.Size)
-	// MariaDB sends this event even if reading starts inside a file.
+	// MariaDB repeats this event from the file's beginning if reading starts inside a file.
 	if h.Kind == replication.MARIADB_START_ENCRYPTION_EVENT && h.LogPos != uint32(end) {
 		return nil
 	}
@@ -341,7 +339,7 @@ func (s *stream) rotate(h binlog.Header, body []byte) error {
 }
 
 func (s *stream) missedStart() error {
-	if s.said != nil {
+	if s.mustPrecede != nil {
 		return s.otherStart("no transaction ends there")
 	}
 	return replicator.Fatal(fmt.Errorf("%s:%d is not between two transactions. Stop the program, run `replicator "+
@@ -429,8 +427,8 @@ func (s *stream) reached() error {
 }
 
 func (s *stream) started() error {
-	if s.said != nil && !s.untilGTID.Includes(s.said) {
-		return s.otherStart(otherBefore(s.untilGTID.String(), s.said.String()))
+	if s.mustPrecede != nil && !s.untilGTID.Includes(s.mustPrecede) {
+		return s.otherStart(otherBefore(s.untilGTID.String(), s.mustPrecede.String()))
 	}
 	if s.untilGTID != nil && s.onStart != nil {
 		s.onStart(s.untilGTID.Clone())

@@ -24,7 +24,7 @@ import (
 //	event    size and checksum of the event that ends at the position
 //	GTIDs    of all transactions before the position
 //	read     the same for changes that were delivered beyond the position, which sinks may already have
-//	run      the run of replicator that made the position; if it is not this run, more may have been read
+//	run      the process of replicator that made the position; if it is not this one, more may have been read
 //
 // On the same server everything must agree. If anything differs, it is a different log, even if the GTIDs agree: a
 // server that was reset numbers its new transactions like the old ones. On another server files mean nothing, and only
@@ -33,7 +33,7 @@ import (
 //	the server was                          it is      and so
 //	restarted, rotated                      theSame    reading goes on at the position
 //	purged of the file                      purged     lost
-//	not logging for a while                 unlogged   lost, if it can be noticed: see silence, server.unlogged
+//	running without logging its changes     unlogged   lost, if noticed: see type silence and server.unlogged
 //	reset, restored from a backup, set back another    lost
 //	replaced by a replica with everything   heir       reading goes on after what was applied, in a new epoch
 //	replaced by a replica without the end   behind     lost
@@ -55,9 +55,10 @@ const (
 type ruling struct {
 	kinship
 	why   string
-	gtids *gtid.Set // the position's GTIDs; nil if it has none, or if `said` has them
-	said  *gtid.Set // transactions that must precede the position, else this is a different log; nil: not checked
+	gtids *gtid.Set // the position's GTIDs; nil if it has none, or if mustPrecede has them
 	born  uint32    // when the position's file was begun; known only if the server has the position's log
+
+	mustPrecede *gtid.Set // the position's GTIDs, if only reading the file can show that they precede it; else nil
 
 	// The transactions that a MariaDB server has executed; nil unless the server certainly has the position's log. GTID
 	// domains that are not in this set were deleted at the server, so they are ignored.
@@ -113,7 +114,8 @@ func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 		return ruling{kinship: another, why: fmt.Sprintf("the source has no binlog %s, its last is %s",
 			file.name, last.name)}, nil
 	case r.files[i].size < p.Pos:
-		return ruling{kinship: another, why: fmt.Sprintf("binlog %s ends at %d", file.name, r.files[i].size)}, nil
+		return ruling{kinship: another, why: fmt.Sprintf("binlog %s is shorter, it ends at %d", file.name,
+			r.files[i].size)}, nil
 	}
 	w, err := r.source.witness(ctx, r.server, p)
 	switch {
@@ -144,11 +146,11 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	}
 	if !executed.Includes(d.gtids) {
 		if !t.Event.unknown() {
-			return fmt.Errorf("the source does not show all transactions of its binlog yet: it has %s, and the "+
-				"binlog has %s", executed, t.GTID)
+			return fmt.Errorf("the source's binlog has the transactions %s, but the source lists only %s as executed "+
+				"yet", t.GTID, executed)
 		}
-		d.kinship, d.why = another, fmt.Sprintf("the source has the transactions %s, and the position has %s",
-			executed, t.GTID)
+		d.kinship, d.why = another, fmt.Sprintf("the position was preceded by the transactions %s, and the source has "+
+			"only %s", t.GTID, executed)
 		return nil
 	}
 	if r.server.flavor == gtid.MySQL {
@@ -168,8 +170,8 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	case err != nil:
 		return err
 	case !known:
-		if t.asked() == 4 { // no event was compared, so reading must check the GTIDs
-			d.said, d.gtids = d.gtids, nil
+		if t.asked() == 4 { // no event was compared, so nothing proves yet that the log is the same
+			d.mustPrecede, d.gtids = d.gtids, nil
 		}
 		return nil
 	}
@@ -179,24 +181,24 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	return nil
 }
 
-// allLogged checks that the server's binlogs contain all of its transactions except those that were read.
+// allLogged checks that the server's binlogs contain all of its transactions that are not in `read`.
 func (r *resolver) allLogged(ctx context.Context, read *gtid.Set) (ruling, error) {
 	lacking, err := r.server.unlogged(ctx, r.db, read)
 	if err != nil || lacking.Empty() {
 		return ruling{kinship: theSame}, err
 	}
-	return ruling{kinship: unlogged, why: fmt.Sprintf("the transactions %s were not read, and are in none of the "+
-		"source's binlogs (gtid_purged). They came with a backup, or while the source ran without log_bin or "+
-		"log_replica_updates", lacking)}, nil
+	return ruling{kinship: unlogged, why: fmt.Sprintf("the transactions %s were not read, and can't be read: they are "+
+		"in none of the source's binlogs (gtid_purged). They came with a backup, or while the source ran without "+
+		"log_bin or log_replica_updates", lacking)}, nil
 }
 
 func otherBefore(now, before string) string {
-	return fmt.Sprintf("the transactions before the position are %s now, and were %s", now, before)
+	return fmt.Sprintf("the position was preceded by the transactions %s, and now by %s", before, now)
 }
 
-// stillSame checks that this server's log is still the one being read. After a RESET, MySQL and MariaDB send only
-// heartbeats until the new file is longer than the deleted file of the same name was. So stillSame is called at
-// heartbeats.
+// stillSame checks that this server's log is still the one being read. After a RESET, the new file may have the name of
+// the deleted one. Then MySQL and MariaDB send only heartbeats until the new file is longer than the deleted one. So
+// stillSame is called at heartbeats.
 func (r *Reader) stillSame(ctx context.Context) error {
 	s := r.stream
 	if s.tx.open || s.until > 0 {
@@ -231,9 +233,9 @@ type leaving struct {
 	shut bool // the file ended with an event that closes it; else the server died, or the file was deleted
 }
 
-// follows checks that a new file belongs to the log being read. After RESET MASTER, which begins a new
-// log, servers skip a new file that has the old file's name, and send the file with the next number. If the old file
-// was purged, it can't be compared; then it is enough that the old file ended with an event that closes it.
+// follows checks that the file that the server sends next belongs to the log being read: the server must still have the
+// file that was read last, unchanged. Otherwise the next file may be of a new log, begun by RESET MASTER. If the last
+// file was purged, it is enough that it ended with an event that closes it.
 func (r *Reader) follows(ctx context.Context, l leaving) error {
 	ctx, cancel := context.WithTimeout(ctx, min(3*dialTimeout, r.source.cfg.ReadTimeout))
 	defer cancel()
@@ -266,7 +268,7 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 		return no("the position's GTIDs have the format of another kind of server")
 	}
 	if gtids.Empty() || !r.server.gtid() {
-		return no("the position was made on another server")
+		return no("the position or the server has no GTIDs (on MySQL: gtid_mode=OFF)")
 	}
 	read, err := t.readGTIDs(gtids)
 	if err != nil {
@@ -277,14 +279,17 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	case err != nil:
 		return ruling{}, err
 	case executed.Empty() && r.server.flavor == gtid.MariaDB:
-		return no("its binlog has no GTIDs. A replica's binlog has those that it replicates only with " +
-			"log_slave_updates=ON")
+		return no("its binlog has no GTIDs. Without log_slave_updates=ON, a replica does not log the transactions that " +
+			"it replicates")
 	case executed.Intersect(gtids).Empty():
-		return no(fmt.Sprintf("it has none of the applied transactions, only %s", executed))
+		return no(fmt.Sprintf("the views include the transactions %s, and it has none of them, only %s", gtids,
+			executed))
 	case !executed.Includes(gtids):
-		return ruling{kinship: behind, why: fmt.Sprintf("%s were applied, and the server has %s", gtids, executed)}, nil
+		return ruling{kinship: behind, why: fmt.Sprintf("the views include %s, and the server has only %s", gtids,
+			executed)}, nil
 	case !executed.Includes(read):
-		return ruling{kinship: behind, why: fmt.Sprintf("%s were read, and the server has %s", read, executed)}, nil
+		return ruling{kinship: behind, why: fmt.Sprintf("%s were read, and the server has only %s", read,
+			executed)}, nil
 	case t.Forked:
 		return ruling{kinship: behind, why: "two servers gave different transactions the same number, and nothing " +
 			"proves that this server has the earlier one"}, nil
