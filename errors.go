@@ -36,7 +36,8 @@ var ErrOpenAgain = errors.New("the views are opened again")
 var ErrClaimed = errors.New("another shard of the source has a row of this key")
 
 // ErrNotServing: the view's pipeline is between two attempts and can't answer.
-var ErrNotServing = errors.New("the pipeline is not running at the moment")
+var ErrNotServing = errors.New("the pipeline is starting, or waits to start again after an error (`replicator " +
+	"status` shows it)")
 
 var ErrRebuilding = errors.New("it is being rebuilt already")
 

@@ -93,8 +93,8 @@ func RedefinedTable(table, was, now string) error {
 	if was == now || was == "" || now == "" { // unknown identity: the table lacks a column, which another error reports
 		return nil
 	}
-	return OfTable(table, Fatal(fmt.Errorf("%w: in table %s %s. Run `replicator rebuild VIEW…` to fill the views that "+
-		"read the table again, set on_change = \"rebuild\" to do so automatically, or change the table back",
+	return OfTable(table, Fatal(fmt.Errorf("%w: in table %s %s. Run `replicator rebuild VIEW…` to fill again the "+
+		"views that read the table, set on_change = \"rebuild\" to do so automatically, or change the table back",
 		ErrRedefined, table, altered(was, now))))
 }
 

@@ -315,7 +315,7 @@ func FuzzEvents(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_ = s.dispatch(context.Background(), h, body, scale{num: 1, den: 1})
+		_ = s.dispatch(context.Background(), h, body, scale{packed: 1, unpacked: 1})
 	})
 }
 

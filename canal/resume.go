@@ -28,7 +28,7 @@ type place struct {
 	forked    bool // two MariaDB servers numbered transactions independently
 	anonymous bool // the last transaction that was read has no GTID
 
-	// How far the log was read beyond the saved Position (token.Read): up to a log position, and which transactions.
+	// What was read beyond the saved Position (token.Read): up to which log position, and which transactions.
 	read   placed
 	readAt int64     // the log position in `read` as a number, with epoch 0; 0: no log position is known
 	beyond *gtid.Set // transactions read after the saved Position: see token.Read.GTID; nil: none

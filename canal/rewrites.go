@@ -13,9 +13,8 @@ import (
 // An ALTER TABLE that gives a column a different type, character set or expression rewrites the values of all rows, and
 // logs none of the rows. This file decides which values may have changed. In doubt, it assumes that they have.
 
-// rewrites returns the columns, in lower case, whose values may have changed. body names the body column, for which
-// even a change of the bytes counts. all means that any column may have changed, because the statement is not
-// understood.
+// rewrites returns the columns, in lower case, whose values may have changed. body names the body column, of which only
+// the bytes count. all means that any column may have changed, because the statement is not understood.
 func (a alteration) rewrites(before *layout, body string, f gtid.Flavor) (columns []string, all bool) {
 	if a.effect != columnsChange {
 		return nil, false
@@ -43,8 +42,8 @@ func (a alteration) rewrites(before *layout, body string, f gtid.Flavor) (column
 	return columns, false
 }
 
-// keeps reports whether a column's conversion from `was` to `c` certainly leaves all values as views show them. The
-// body column must also keep its bytes. `lax` means that the server converts values that don't fit, instead of refusing
+// keeps reports whether a column's conversion from `was` to `c` certainly leaves all values as views show them. For the
+// body column, only its bytes count. `lax` means that the server converts values that don't fit, instead of refusing
 // the statement.
 func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 	if isBody && !lax {
@@ -104,8 +103,8 @@ func startsWith(list, beginning []string) bool {
 	return len(list) >= len(beginning) && slices.Equal(list[:len(beginning)], beginning)
 }
 
-// asBytes returns a text column in UTF-8 or ascii as a binary column, which has the same bytes. `keeps` then reports
-// whether a conversion keeps the bytes.
+// asBytes returns a column of UTF-8 or ascii text as the binary column with the same bytes. It returns other columns
+// unchanged.
 func (c layoutColumn) asBytes() layoutColumn {
 	if c.Charset != "utf8mb4" && c.Charset != "utf8mb3" && c.Charset != "ascii" {
 		return c

@@ -149,9 +149,9 @@ func (r *Reader) end(ctx context.Context, conn *sql.Conn) (int64, error) {
 	return orderOf(r.place.epoch, file.number, pos), err
 }
 
-// endOfRead returns the end of the binlog after rows were read. No row that was read is from a later position.
-// endOfRead also records that queries have seen everything before this end. Later positions contain that (token.Read),
-// because sinks may get these rows before the reader of the log gets there.
+// endOfRead returns the end of the binlog after rows were read. No row that was read is from a later position. Sinks
+// may get these rows before the reader of the log reaches that end. So endOfRead also records the end in the history,
+// and positions that are saved later contain it (token.Read).
 func (r *Reader) endOfRead(ctx context.Context, conn *sql.Conn) (int64, error) {
 	file, pos, gtids, err := r.server.status(ctx, conn)
 	if err != nil {
@@ -228,14 +228,14 @@ func (x *selection) page(after string, conditions []string, of []any, limit int)
 		query += " WHERE " + strings.Join(where, " AND ")
 	}
 	var order []string
-	for _, i := range x.offset {
-		order = append(order, sqlname.Quote(x.columns[i].Name)) // sorts as the condition compares: see `sorted`
+	for _, i := range x.offset { // the server sorts these columns by what the condition compares (selected.sorted)
+		order = append(order, sqlname.Quote(x.columns[i].Name))
 	}
 	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
 }
 
-// wanted returns the condition that selects rows with the given values of the column role; "" if there are none, or if
-// the column isn't text.
+// wanted returns the condition that selects rows with the given values of the column role; "" if no values are given,
+// or if the column isn't text.
 func (x *selection) wanted(columns []string) (in string, args []any) {
 	if x.column < 0 || len(columns) == 0 || x.columns[x.column].kind != binlog.KindText {
 		return "", nil
@@ -268,8 +268,8 @@ func (x *selection) lastBounds(last []*string) []bound {
 	return bounds
 }
 
-// keyset returns the condition (a, b) > (x, y), or >= if inclusive, in a form for which both servers use an index: a >=
-// x AND (a > x OR a = x AND b > y). NULLs sort first, so they compare as the lowest values.
+// keyset returns the condition (a, b) > (x, y), or >= if inclusive, in a form for which MySQL and MariaDB use an index:
+// a >= x AND (a > x OR a = x AND b > y). NULLs sort first, so they compare as the lowest values.
 func keyset(bounds []bound, inclusive bool) (cond string, args []any) {
 	var alternatives, equal []string
 	var before []any

@@ -33,7 +33,7 @@ type schema struct {
 	primary []string
 	unique  [][]string // the columns of every unique key, the primary key first
 	indexed [][]string // the columns of every index, in the order of the index
-	ordered []index    // the indexes that contain the whole values of their columns, in the values' order
+	ordered []index    // the indexes that sort whole values (index.ordered)
 	mixed   bool       // a cell may have several rows, whose keys the server treats as equal: "a" and "A"
 	rowEnd  string     // the column with the end of a row's validity, if the table is system-versioned (versioning.go)
 	charset string     // the default character set for added text columns; "" if the table has none
@@ -42,11 +42,11 @@ type schema struct {
 }
 
 type index struct {
-	name    string
-	columns []string
-	unique  bool
-	whole   bool // the index is on columns, not on expressions
-	ordered bool // the index sorts whole values: it is not a hash index, and not on prefixes of the values
+	name        string
+	columns     []string
+	unique      bool
+	columnsOnly bool // no part is an expression
+	ordered     bool // the index sorts whole values: it is not a hash index, and not on prefixes of the values
 }
 
 func (s *schema) column(name string) *declaredColumn {
@@ -260,10 +260,10 @@ func readIndex(all []index, scan func(...any) error) ([]index, error) {
 		return all, err
 	}
 	if len(all) == 0 || all[len(all)-1].name != name {
-		all = append(all, index{name: name, unique: !nonUnique, whole: true, ordered: true})
+		all = append(all, index{name: name, unique: !nonUnique, columnsOnly: true, ordered: true})
 	}
 	last := &all[len(all)-1]
-	last.whole = last.whole && column.Valid
+	last.columnsOnly = last.columnsOnly && column.Valid
 	last.ordered = last.ordered && ordered
 	last.columns = append(last.columns, column.String)
 	return all, nil
@@ -271,7 +271,7 @@ func readIndex(all []index, scan func(...any) error) ([]index, error) {
 
 func (s *schema) takeIndexes(all []index) {
 	for _, x := range all {
-		if x.columns = s.withoutRowEnd(x.columns); !x.whole || len(x.columns) == 0 {
+		if x.columns = s.withoutRowEnd(x.columns); !x.columnsOnly || len(x.columns) == 0 {
 			continue
 		}
 		s.indexed = append(s.indexed, x.columns)
@@ -337,8 +337,8 @@ func parseMembers(full string) []string {
 	}
 }
 
-// readCharsets asks the server for its collations. For collations that fit several character sets, MariaDB 10.10 and
-// later have the numbers only in COLLATION_CHARACTER_SET_APPLICABILITY.
+// readCharsets asks the server for the character set of each collation, by the collation's number (id). For collations
+// of several character sets, MariaDB 10.10 and later have ids only in COLLATION_CHARACTER_SET_APPLICABILITY.
 func readCharsets(ctx context.Context, db querier, f gtid.Flavor) (binlog.Charsets, error) {
 	queries := []string{"SELECT id, character_set_name FROM information_schema.collations WHERE character_set_name IS NOT NULL"}
 	if f == gtid.MariaDB {

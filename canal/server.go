@@ -24,7 +24,7 @@ type server struct {
 }
 
 // readServer asks a connection which server it leads to. MariaDB has no UUID, so its id, host and port identify the
-// server. Even if another server had the same ones, GTIDs would still prove a position.
+// server. If two servers had the same three, resolver.judge would still notice that their logs differ.
 func readServer(ctx context.Context, db querier) (server, error) {
 	var s server
 	var id, host, port, lower string
@@ -160,8 +160,8 @@ func (s server) status(ctx context.Context, db querier) (file fileName, pos int6
 	return file, pos, compact(row["executed_gtid_set"]), nil
 }
 
-// latest returns the current end of the binlog, with the transactions before it, of which some may be missing
-// (token.Loose).
+// latest returns the current end of the binlog, with the GTIDs before it. If some GTIDs may be missing, the token is
+// Loose.
 func (s server) latest(ctx context.Context, db querier) (t token, err error) {
 	executed := gtid.New(s.flavor)
 	if s.flavor == gtid.MariaDB {
@@ -283,8 +283,8 @@ func (s server) gtidsOfFilesBefore(ctx context.Context, db querier, file string)
 	if s.flavor == gtid.MariaDB {
 		set, known, err := s.remembered(ctx, db, file, 4)
 		if err == nil && !known {
-			err = fmt.Errorf("the source does not report the transactions before binlog %s. Was the file purged "+
-				"meanwhile?", file)
+			err = fmt.Errorf("the source does not report the transactions before binlog %s, perhaps because it has "+
+				"just purged the file", file)
 		}
 		return set, err
 	}
@@ -297,8 +297,9 @@ func (s server) gtidsOfFilesBefore(ctx context.Context, db querier, file string)
 			return gtid.Parse(s.flavor, r["info"])
 		}
 	}
-	return nil, replicator.Fatal(fmt.Errorf("binlog %s doesn't say which transactions are before it. Was gtid_mode ON "+
-		"when it was written?", file))
+	return nil, replicator.Fatal(fmt.Errorf("binlog %s doesn't say which transactions are before it, perhaps because "+
+		"gtid_mode was OFF when it was written. If the views are complete up to a position in a later file, stop the "+
+		"program, run "+checkpointSet+" with that position, and start it again", file))
 }
 
 func (s server) executed(ctx context.Context, db querier) (*gtid.Set, error) {

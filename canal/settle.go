@@ -28,11 +28,11 @@ const commitPatience = 3 * time.Second
 // underCommit lists the transactions that are being committed; known is false if the server can't list them.
 type underCommit func(ctx context.Context, db querier) (commits map[string]bool, known bool, err error)
 
-// settled waits until everything in MySQL's binlog before low is visible to queries. It returns false if the server
-// can't list the transactions that are being committed, or if a transaction takes too long.
+// settled waits until queries see everything in MySQL's binlog before the log position `low`. It returns false if the
+// server can't list the transactions that are being committed, or if a transaction takes too long.
 func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patience time.Duration) (bool, error) {
 	asked := [...]underCommit{ownedGTIDs, commitLocks}
-	var open [len(asked)]map[string]bool // for each of `asked`: transactions in its first list that are still in it
+	var open [len(asked)]map[string]bool // for each of `asked`: transactions that all of its answers so far list
 	late := time.Now().Add(patience)
 	for delay := time.Millisecond; ; delay = min(2*delay, 10*time.Millisecond) {
 		told := false
@@ -66,7 +66,7 @@ func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patienc
 	}
 }
 
-// ownedGTID matches a transaction in @@gtid_owned, "UUID:NUMBER#THREAD:NUMBER#THREAD,…": number and thread.
+// ownedGTID matches NUMBER#THREAD of one transaction in @@gtid_owned, "UUID:NUMBER#THREAD:NUMBER#THREAD,…".
 var ownedGTID = regexp.MustCompile(`[0-9]+#[0-9]+`)
 
 // ownedGTIDs lists the transactions that are being committed, from @@gtid_owned. `known` is false unless every new

@@ -42,7 +42,7 @@ const defaultHeartbeat = 30 * time.Second
 type Source struct {
 	cfg Config
 	*access
-	run string // identifies this run of replicator: see token.Run
+	run string // identifies this process of replicator: see token.Run
 }
 
 // access has the connections to one server and what was learned about it. All Sources of that server share it.
@@ -60,7 +60,7 @@ type access struct {
 	layouts keptLayouts
 }
 
-// births caches when a binlog file was begun, because Retention is called again and again.
+// births caches the time at which one binlog file was begun. Retention asks for it again and again.
 type births struct {
 	mu       sync.Mutex
 	identity string
@@ -75,8 +75,9 @@ var (
 
 type readStats struct{ events, bytes, rows atomic.Int64 }
 
-// tally counts what one reader has read and not yet added to the totals. An atomic addition takes as long as the
-// checksum of a short event, and a transaction of one row would need nine additions.
+// tally counts what one reader has read and not yet added to the totals (readStats). Adding each event at once would
+// be slow: an atomic addition takes as long as the checksum of a short event, and a transaction of one row would need
+// nine of them.
 type tally struct{ events, bytes, rows int64 }
 
 // tallied is the number of events or rows after which a tally is added to the totals.
@@ -231,11 +232,11 @@ func (s *Source) connect(ctx context.Context) (*sql.Conn, server, error) {
 	return conn, srv, nil
 }
 
-// Latest returns the current end of the binlog.
+// Latest returns the current end of the binlog. Its Order follows those of the known positions (see ask).
 func (s *Source) Latest(ctx context.Context, known []replicator.Position) (replicator.Position, error) {
 	return s.ask(ctx, known, func(conn *sql.Conn, r *resolver) (token, error) {
 		t, err := s.latest(ctx, conn, r.server)
-		t.Run = s.run // this run has read nothing beyond the end
+		t.Run = s.run // this process has read nothing beyond the end: see token.Run
 		return t, err
 	})
 }
@@ -269,7 +270,7 @@ func (s *Source) At(ctx context.Context, text string, known []replicator.Positio
 		}
 		set, err := gtid.Parse(r.server.flavor, text)
 		if err == nil && set.Empty() {
-			err = errors.New("it is an empty set")
+			err = errors.New("the GTID set is empty")
 		}
 		if err != nil {
 			return token{}, fmt.Errorf("%w: %w", ErrFence, err)
@@ -282,9 +283,9 @@ func (s *Source) At(ctx context.Context, text string, known []replicator.Positio
 	})
 }
 
-// ask calls tell on a connection, and returns the position that the resulting token describes. If the newest known
-// position is from this log, the new position's Order (its log position as a number) is in the same epoch. Otherwise it
-// is in a new epoch, above all known ones.
+// ask returns the position of a place in the source's current log. The function `tell` names the place. If the newest
+// known position is from this log, the new position's Order (its log position as a number) is in the same epoch.
+// Otherwise it is in a new epoch, above all known ones.
 func (s *Source) ask(ctx context.Context, known []replicator.Position,
 	tell func(*sql.Conn, *resolver) (token, error)) (p replicator.Position, err error) {
 	conn, srv, err := s.connect(ctx)

@@ -84,7 +84,7 @@ func (r *Reader) Spellings(ctx context.Context, table string,
 	return mixed, nil
 }
 
-// doubtful returns the keys for which the source may have rows with a different spelling.
+// doubtful returns the keys of which the source may have rows with another spelling of the key.
 func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.Key) ([]replicator.Key, error) {
 	conn, err := r.connect(ctx)
 	if err != nil {
@@ -192,7 +192,7 @@ func (x *selection) byKey() string {
 }
 
 // eachSpelling calls f for each key in the result of spellingsQuery. It passes the first spelling of the key, and
-// whether the key has no other.
+// whether that is the only one.
 func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, only bool)) error {
 	raw := make([]sql.RawBytes, 2*len(x.key))
 	into := make([]any, len(raw))

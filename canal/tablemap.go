@@ -129,8 +129,8 @@ func (s *stream) unfit(ctx context.Context, t *watched) (certain bool, err error
 	return certain, err
 }
 
-// lacks handles rows that lack a needed column. If the table has all needed columns at a later position, its rows are
-// skipped up to there. Otherwise `certain` is true, and the rows can't be decoded.
+// lacks handles rows that lack a needed column. If the table has that column at a later log position, its rows are
+// skipped up to there. Otherwise `certain` is true, and reading must fail.
 func (s *stream) lacks(ctx context.Context, t *watched) (certain bool, err error) {
 	if s.layouts.hasAhead(t.id) {
 		return false, nil
@@ -159,8 +159,8 @@ func (s *stream) passOverFrom(ctx context.Context, p *plan, why error) error {
 	return s.passOver(p)
 }
 
-// passOver skips rows that their plan can't decode. It reports that the table has changes that can't be read from the
-// binlog (ErrUnlogged).
+// passOver skips rows that their plan can't decode. It reports ErrUnlogged once for all skipped rows of a table, and in
+// each XA transaction.
 func (s *stream) passOver(p *plan) error {
 	if s.layouts == nil || !s.tx.xa && !s.layouts.passOver(p.t.id) {
 		return nil
@@ -179,8 +179,8 @@ func (s *stream) settled(order int64) error {
 	clear(s.plans)
 	var errs []error
 	for _, name := range wrong {
-		errs = append(errs, s.unlogged(name, fmt.Errorf("table %s: rows were read with the wrong columns, because the "+
-			"columns at that position were unknown: %w", name, replicator.ErrUnlogged)))
+		errs = append(errs, s.unlogged(name, fmt.Errorf("table %s: rows were decoded by the wrong columns. These were "+
+			"derived from ALTER statements, and the server has others: %w", name, replicator.ErrUnlogged)))
 	}
 	return errors.Join(errs...)
 }

@@ -23,7 +23,7 @@ type transaction struct {
 	held       *held    // changes to deliver at the transaction's end
 	sought     []sought // rows to look up by primary key at the transaction's end
 	xid        string   // the prepared XA transaction that this transaction commits
-	skip       bool     // the transaction was applied already, on another server
+	skip       bool     // views include the transaction already, because it was read on another server
 	again      bool     // sinks may already have the changes, so the pipeline must re-read the cells
 	anonymous  bool     // the transaction has no GTID: see token.Anonymous
 	explicit   bool     // BEGIN or XA START began the transaction
@@ -45,23 +45,21 @@ type transaction struct {
 //
 // ROLLBACK TO, SAVEPOINT and statements inside a transaction do not end it.
 
-// source is an origin of transactions: a server's UUID, or a MariaDB domain and server. id is the origin's index in
-// history.names.
-type source struct {
+// origin is where transactions were first executed: a server's UUID with a tag, or a MariaDB domain and server.
+type origin struct {
 	sid sid
-	id  int32
+	id  int32 // the origin's index in history.names
 }
 
-// originCache maps the binary form of the origins of transactions (a server's UUID with a tag, or domain and server) to
-// their text form, so that an event allocates no strings.
+// originCache has the origins by the form that an event has of them, so that an event allocates no strings.
 type originCache struct {
-	mysql map[[16]byte]source
-	maria map[[2]uint32]source
-	tags  map[string]source
+	mysql map[[16]byte]origin
+	maria map[[2]uint32]origin
+	tags  map[string]origin // GTIDs with a tag
 }
 
 func newOriginCache() originCache {
-	return originCache{mysql: map[[16]byte]source{}, maria: map[[2]uint32]source{}, tags: map[string]source{}}
+	return originCache{mysql: map[[16]byte]origin{}, maria: map[[2]uint32]origin{}, tags: map[string]origin{}}
 }
 
 func (s *stream) mysqlGTID(ctx context.Context, h binlog.Header, body []byte) error {
@@ -81,7 +79,7 @@ func (s *stream) mysqlGTID(ctx context.Context, h binlog.Header, body []byte) er
 	if h.Kind == replication.GTID_EVENT {
 		from, ok := s.origins.mysql[[16]byte(id)]
 		if !ok {
-			from = s.newSource(sid{name: uuid.Text(id)})
+			from = s.newOrigin(sid{name: uuid.Text(id)})
 			s.origins.mysql[[16]byte(id)] = from
 		}
 		tx.sid, tx.run = from.sid, gtidRun{from.id, gno, gno}
@@ -91,7 +89,7 @@ func (s *stream) mysqlGTID(ctx context.Context, h binlog.Header, body []byte) er
 	return s.begin(ctx, h, tx)
 }
 
-func (s *stream) newSource(x sid) source { return source{x, s.history.id(x)} }
+func (s *stream) newOrigin(x sid) origin { return origin{x, s.history.id(x)} }
 
 // taggedGTID reads the event of a MySQL GTID with a tag. go-mysql's slow decoder is good enough, because such
 // transactions are rare.
@@ -111,7 +109,7 @@ func (s *stream) taggedGTID(ctx context.Context, h binlog.Header, body []byte) (
 	}
 	from, ok := s.origins.tags[name]
 	if !ok {
-		from = s.newSource(sid{name: name})
+		from = s.newOrigin(sid{name: name})
 		s.origins.tags[name] = from
 	}
 	tx := transaction{sid: from.sid, run: gtidRun{from.id, e.GNO, e.GNO}}
@@ -129,7 +127,7 @@ func (s *stream) mariaGTID(ctx context.Context, h binlog.Header, body []byte) er
 	}
 	from, ok := s.origins.maria[[2]uint32{domain, h.Server}]
 	if !ok {
-		from = s.newSource(sid{strconv.FormatUint(uint64(domain), 10), strconv.FormatUint(uint64(h.Server), 10)})
+		from = s.newOrigin(sid{strconv.FormatUint(uint64(domain), 10), strconv.FormatUint(uint64(h.Server), 10)})
 		s.origins.maria[[2]uint32{domain, h.Server}] = from
 	}
 	for _, g := range s.guards {
@@ -167,8 +165,8 @@ func (s *stream) begin(ctx context.Context, h binlog.Header, tx transaction) err
 	return nil
 }
 
-// previousGTIDs handles the event at the beginning of a MySQL file that lists all transactions before it. The list is
-// needed only if the transactions before the start are unknown.
+// previousGTIDs handles the event Previous_gtids at the beginning of a MySQL file. It lists all transactions before the
+// file. The list is needed only if the transactions before the start position are unknown.
 func (s *stream) previousGTIDs(ctx context.Context, body []byte) error {
 	if s.untilGTID == nil {
 		if err := s.idle(); err != nil || s.begun == nil { // the start of a new file is between two transactions
@@ -188,8 +186,8 @@ func (s *stream) previousGTIDs(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// gtidList handles the event at the beginning of a MariaDB file that lists each domain's last transaction before the
-// file.
+// gtidList handles the event Gtid_list at the beginning of a MariaDB file. It lists each domain's last transaction
+// before the file.
 func (s *stream) gtidList(h binlog.Header, body []byte) error {
 	if h.Flags&binlog.ArtificialFlag != 0 {
 		return nil
@@ -385,24 +383,27 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 	return s.columnsChanged(st, table, rewritten, anyOf)
 }
 
-// mariaGuard proves that another MariaDB server has the history that was read before. The last number of a domain does
-// not prove that, because two servers may give one number to different transactions. So the log must have exactly the
-// transaction that was read last, or the list at the file's beginning must name it. Otherwise there are three cases:
+// mariaGuard proves that another MariaDB server has the history that was read before. For each domain, the log must
+// have the transaction that was read last: its server S and its number N. Or the Gtid_list at the file's beginning must
+// name it. N alone proves nothing, because two servers may give N to different transactions. Otherwise, once the log
+// has a number from N on, there are three cases:
 //
-//   - Another transaction has the number, after earlier transactions of the same server: the histories diverged,
-//     because a replica without the latest transactions was promoted.
-//   - A later transaction of the same server comes first: the binlog was begun later than the server's data, as on a
-//     replica made from a backup (gtid_slave_pos). The transactions in between are lost, as after a purge.
-//   - Neither: this may be an unrelated server. Views must not be filled from it unless the operator asks for it.
+//  1. It also has earlier transactions of S: the histories diverged, because a replica without the latest transactions
+//     was promoted.
+//  2. S wrote the transaction, and the log has no earlier one of S: the binlog was begun later than the server's data,
+//     as on a replica made from a backup (gtid_slave_pos). The transactions after N, up to this one, are lost, as after
+//     a purge.
+//  3. The log has nothing of S: this may be an unrelated server. Views must not be filled from it unless the operator
+//     asks for it.
 type mariaGuard struct {
-	want   map[string]gtid.Run // by domain: the last transaction that was read (in Last); removed when the log has it
-	from   map[string]string   // by domain: the server that wrote the transaction that was read last
-	parted map[string]bool     // domains in which the log has an earlier transaction of the same server
-	what   error               // what a refusal wraps; nil: ErrLost in the first two cases above, nothing in the third
+	want    map[string]int64  // by domain: N; removed when the log has the transaction
+	from    map[string]string // by domain: S
+	earlier map[string]bool   // domains in which the log has an earlier transaction of S
+	cause   error             // the error that a refusal wraps; nil: ErrLost in cases 1 and 2, none in case 3
 }
 
-func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {
-	g := &mariaGuard{want: map[string]gtid.Run{}, from: applied.Servers, parted: map[string]bool{}, what: what}
+func newMariaGuard(applied, fileStart *gtid.Set, cause error) *mariaGuard {
+	g := &mariaGuard{want: map[string]int64{}, from: applied.Servers, earlier: map[string]bool{}, cause: cause}
 	for domain, runs := range applied.Runs {
 		last := runs[0].Last
 		have, author := fileStart.Runs[domain], fileStart.Servers[domain] == applied.Servers[domain]
@@ -410,38 +411,39 @@ func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {
 			continue
 		}
 		if last > 0 {
-			g.want[domain] = gtid.Run{First: 0, Last: last}
-			g.parted[domain] = len(have) > 0 && author && have[0].Last < last
+			g.want[domain] = last
+			g.earlier[domain] = len(have) > 0 && author && have[0].Last < last
 		}
 	}
 	return g
 }
 
 func (g *mariaGuard) see(x sid, seq int64) error {
-	w, ok := g.want[x.name]
+	last, ok := g.want[x.name]
 	author := x.server == g.from[x.name]
 	switch {
 	case !ok:
 		return nil
-	case seq < w.Last:
-		g.parted[x.name] = g.parted[x.name] || author
+	case seq < last:
+		g.earlier[x.name] = g.earlier[x.name] || author
 		return nil
-	case seq == w.Last && author:
+	case seq == last && author:
 		delete(g.want, x.name)
 		return nil
 	}
-	met := fmt.Sprintf("it has %s-%s-%d where %s-%s-%d was read", x.name, x.server, seq, x.name, g.from[x.name], w.Last)
-	what := g.what
-	if what == nil && (author || g.parted[x.name]) {
-		what = replicator.ErrLost
+	met := fmt.Sprintf("the last GTID that was read is %s-%s-%d, and its binlog has %s-%s-%d instead",
+		x.name, g.from[x.name], last, x.name, x.server, seq)
+	cause := g.cause
+	if cause == nil && (author || g.earlier[x.name]) {
+		cause = replicator.ErrLost
 	}
 	switch {
-	case author && !g.parted[x.name]:
+	case author && !g.earlier[x.name]:
 		return replicator.Fatal(fmt.Errorf("%w: this server's binlog lacks transactions: %s. Point the "+
-			"source at a server whose binlog has them", what, met))
-	case what != nil:
+			"source at a server whose binlog has them", cause, met))
+	case cause != nil:
 		return replicator.Fatal(fmt.Errorf("%w: this server lacks transactions that were read: %s. Point the source "+
-			"at a server that has them", what, met))
+			"at a server that has them", cause, met))
 	}
 	return replicator.Fatal(fmt.Errorf("this server lacks transactions that were read: %s. Nothing proves "+
 		"that it replaced the server that had them. Point the source at a server that has them. Or "+

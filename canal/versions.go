@@ -23,15 +23,16 @@ import (
 // It is safe to skip older versions. One of them can become the newest only by a delete, after which the reader of the
 // binlog re-reads the cell.
 
-// versionWalk selects a cell's columns, its version and the primary key, along an index that has all of them.
+// versionWalk selects columns of such an index, in the order of its entries: the columns that identify a cell, the
+// version, and the primary key.
 type versionWalk struct {
 	*selection
 	primary []int // the indexes of the primary key's columns in `columns`
 }
 
-// versions returns the walk along the index that holds a cell's versions side by side; nil if there is none. It is also
-// nil if rows of a cell may have equal versions: then the offset decides which row is the newest, and the index doesn't
-// contain the offset.
+// versions returns the walk along an index that holds a cell's versions side by side; nil if the table has no such
+// index. It is also nil if rows of a cell may have equal versions: then the offset decides which row is the newest, and
+// the index doesn't contain the offset.
 func (x *selection) versions() *versionWalk {
 	if x.single || !x.distinct || len(x.shape.primary) == 0 {
 		return nil
@@ -50,7 +51,7 @@ func (x *selection) versions() *versionWalk {
 	return nil
 }
 
-// walk returns a walk that reads the named index in the order of the given columns. It returns nil if one of these
+// walk returns the walk along the named index, in the order of the given columns. It returns nil if one of these
 // columns is an ENUM or a SET, because the server sorts such columns by number but compares them as text.
 func (x *selection) walk(index string, columns []string) *versionWalk {
 	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, roles: noRoles(),
@@ -121,8 +122,8 @@ func (w *versionWalk) sameCell(a, b [][]byte) bool {
 	return w.column < 0 || same(w.column)
 }
 
-// newest reads the entries of the index that the query selects. It returns the newest version of each cell, in the
-// order of the index, and the last entry.
+// newest reads entries of the index with a query. It returns the newest version of each cell, in the order of the
+// index. It also returns the last entry that was read, after which the scan continues.
 func (w *versionWalk) newest(ctx context.Context, db querier, query string, args []any,
 	columns []string) (found []*version, last version, err error) {
 	cells := map[replicator.Cell]*version{}
@@ -141,7 +142,7 @@ func (w *versionWalk) newest(ctx context.Context, db querier, query string, args
 				}
 			}
 		}
-		// An invalid version also has a `number`, which sorts the row as the reader of the binlog would.
+		// If the version is invalid, `number` is the valid one by which the reader of the binlog ranks the row.
 		number, _ := w.columns[w.version].version(values[w.version])
 		last.set(values, number, last.place+1)
 		if best.values == nil || number >= best.number {

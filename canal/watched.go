@@ -15,9 +15,9 @@ type watched struct {
 	id       string // the configured name; for a table of a pattern see memberID
 	schema   atomic.Pointer[schema]
 	end      logEnd                      // the end of the log when the schema was first read
-	names    *columnNames                // names cells by the value of the role `column`; nil: the value is the name
+	names    *columnNames                // maps values of the column role to Cell.Column; nil: they are the same
 	rowSize  atomic.Int64                // the average size of a row in the last chunk of a scan; 0: unknown
-	expected atomic.Pointer[expectation] // the last estimate of Reader.expected; nil: none yet
+	expected atomic.Pointer[expectation] // the last estimate of how many rows a scan reads; nil: none yet
 
 	referring []referring // other tables' joins that find rows of this table; set once, before reading begins
 }

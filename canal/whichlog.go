@@ -279,8 +279,8 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	case err != nil:
 		return ruling{}, err
 	case executed.Empty() && r.server.flavor == gtid.MariaDB:
-		return no("its binlog has no GTIDs. Without log_slave_updates=ON, a replica does not log the transactions that " +
-			"it replicates")
+		return no("its binlog has no GTIDs. Without log_slave_updates=ON, a replica does not log the transactions " +
+			"that it replicates")
 	case executed.Intersect(gtids).Empty():
 		return no(fmt.Sprintf("the views include the transactions %s, and it has none of them, only %s", gtids,
 			executed))

@@ -38,7 +38,7 @@ type prepared struct {
 // held has the changes of an XA transaction in watched tables, to be delivered when the transaction is committed.
 type held struct {
 	cells      map[replicator.Cell]replicator.ChangeKind
-	references map[replicator.Reference]string // reference (without Order and Time) → the joined table, which changed
+	references map[replicator.Reference]string // of changed joined rows (without Order and Time) → the rows' table
 	tables     map[string]error                // tables whose changed cells are unknown, and why they are unknown
 	size       int64
 
@@ -249,9 +249,9 @@ func (p *prepared) safeStart(limit int64) int64 {
 			limit = h.from
 		case !h.told:
 			h.told = true
-			p.log.Warn("an XA transaction that changes watched tables was prepared and has not ended. If it is "+
-				"committed after a restart, all views must be compared with the source. XA RECOVER lists it",
-				slog.String("position", h.at))
+			p.log.Warn("an XA transaction that changes watched tables was prepared and has not ended. XA RECOVER "+
+				"lists it. Commit it or roll it back before replicator is restarted: if it is committed later, all "+
+				"views must be compared with the source", slog.String("position", h.at))
 		}
 	}
 	return limit

@@ -291,8 +291,8 @@ func (r *rebuilder) readable(ctx context.Context, views []*replicator.View, at r
 		}
 	}
 	if err != nil {
-		r.cfg.Log.Warn("the source's log can't be read from the earlier position, so the rebuild in place begins at the "+
-			"log's current end", "sink", r.cfg.Name, "reason", err)
+		r.cfg.Log.Warn("the source's log can't be read from the position that the views had reached, so the rebuild "+
+			"in place begins at the log's current end", "sink", r.cfg.Name, "reason", err)
 	}
 	return err == nil
 }

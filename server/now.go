@@ -57,7 +57,8 @@ func newNowCollector() *nowCollector {
 		behind: desc("view_behind_records", "Records of a Kafka partition that the view does not include yet. "+
 			"Covers this process's partitions and partitions without a member.", "view", "source"),
 		sourceAge: desc("source_position_age_seconds",
-			"Seconds by which the slowest view's reading is behind the source's log; 0 once all views have caught up."),
+			"How far the slowest view is behind in reading the source's log, in seconds; "+
+				"0 once all views have caught up."),
 		sourceEvents: desc("source_events_total", "Binlog events read."),
 		sourceBytes:  desc("source_bytes_total", "Bytes of binlog read."),
 		retain:       desc("binlog_retention_seconds", "Time until the oldest binlog that is needed may be purged."),

@@ -217,9 +217,9 @@ func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origi
 	case len(all) == 1:
 		return all[0], publisher, nil
 	case len(all) > 1:
-		return "", publisher, fmt.Errorf("%w: topics %s all have cells of %s, so we can't tell which one has a given "+
-			"cell. Name the sources in the publishers' [source.shards], and use the same names here in [source.shards]",
-			verify.ErrUnverifiable, strings.Join(all, " and "), changelog.Origin(origin))
+		return "", publisher, fmt.Errorf("%w: topics %s all have cells of %s, so nothing says which one has a given "+
+			"cell. In each publisher's configuration, name its source in [source.shards]. Use the same names in "+
+			"[source.shards] here", verify.ErrUnverifiable, strings.Join(all, " and "), changelog.Origin(origin))
 	case len(others) > 0:
 		return "", publisher, fmt.Errorf("%w: none of the topics in [source] has cells of %s: %s. Here, set "+
 			"[source.shards] with the same names as at the publishers, or [source] dsn if they have no shards",

@@ -136,7 +136,7 @@ func TestARepairByOneOfTwoServersWithoutNamesIsRefused(t *testing.T) {
 	m := l.memberOfShards(`dsn = "${DSN}"`)
 	m.must("run", "--until-caught-up")
 	r := m.run("verify", "--repair", "users", "index_users_email", "names")
-	if r.code != 1 || !strings.Contains(r.errors, "we can't tell which one has a given cell") {
+	if r.code != 1 || !strings.Contains(r.errors, "nothing says which one has a given cell") {
 		t.Errorf("exit status %d: %s%s", r.code, r.out, r.errors)
 	}
 	l.expect("SELECT email FROM users ORDER BY 1", "ada@x.org", "bob@x.org")

@@ -217,7 +217,8 @@ func (s *Sink) openGeneration(ctx context.Context, k *keeper, source string) err
 		s.removeAbandoned(ctx, own)
 		return nil
 	}
-	return errors.New("other replicators with different definitions of the view keep creating indexes for it")
+	return errors.New("gave up creating an index for the view, because other replicators with different definitions " +
+		"of it keep creating indexes, too. Give all of them the same configuration, or stop the others")
 }
 
 // goOn prepares an existing index for further writes: if the view's alias leads to no index, goOn points it to this

@@ -40,7 +40,7 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 	if len(foreign) == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("table %s has parts that don't belong to the view: %s", sh.name(),
+	return fmt.Sprintf("a swap would lose parts of table %s that don't belong to the view: %s", sh.name(),
 		strings.Join(foreign, ", ")), nil
 }
 

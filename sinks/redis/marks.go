@@ -222,7 +222,7 @@ func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMar
 	for i, cmd := range cmds {
 		answer, err := cmd.Slice()
 		if err == nil && len(answer) != 3 {
-			err = errors.New("the script of the marks returned an unexpected answer")
+			err = fmt.Errorf("the Lua script that replaces marks returned %d values instead of 3", len(answer))
 		}
 		if err != nil {
 			return false, markedOn{}, classify(err, "writing marks")

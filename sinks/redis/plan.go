@@ -61,7 +61,8 @@ type move struct {
 }
 
 // errNewer means that another process has begun a later generation of the view: it has forgotten or redefined it.
-var errNewer = errors.New("another replicator has forgotten or redefined the view since this one opened it")
+var errNewer = errors.New("since this process opened the view, another one has forgotten it (`checkpoint forget`) or " +
+	"opened it with another definition. If that process still runs, stop one of the two")
 
 // newerError says which view another process has forgotten or redefined. `generation` is the later generation (number
 // of a definition) that was found in an entity's record.

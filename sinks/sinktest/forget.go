@@ -75,7 +75,7 @@ func testForget(f *fixture) {
 	defined.Fingerprint += "-anew"
 	delete(shown, 1)
 	fill("one view redefined", 200, append([]*replicator.View{&defined}, f.s.Views[1:]...), all[0])
-	fill("its first definition again", 300, f.s.Views, all[0])
+	fill("that view with its first definition again", 300, f.s.Views, all[0])
 }
 
 // fed checks that the sink, if it is a replicator.Sourced, names the fixture's source.
