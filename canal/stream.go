@@ -48,7 +48,7 @@ type stream struct {
 	until       int64
 	untilGTID   *gtid.Set // if the GTIDs before `until` are unknown: those that reading the file has found; else nil
 	mustPrecede *gtid.Set // transactions that must precede `until`, else this is a different log; nil: not checked
-	skip        *gtid.Set // transactions that were already applied, on another server; nil: none
+	skip        *gtid.Set // transactions that views include already, because another server sent them; nil: none
 	guards      []*mariaGuard
 
 	// These transactions are delivered as deletes with AnyVersion, which makes the pipeline re-read the cells. Sinks

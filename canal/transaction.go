@@ -23,7 +23,7 @@ type transaction struct {
 	held       *held    // changes to deliver at the transaction's end
 	sought     []sought // rows to look up by primary key at the transaction's end
 	xid        string   // the prepared XA transaction that this transaction commits
-	skip       bool     // views include the transaction already, because it was read on another server
+	skip       bool     // views include the transaction already, because another server sent it
 	again      bool     // sinks may already have the changes, so the pipeline must re-read the cells
 	anonymous  bool     // the transaction has no GTID: see token.Anonymous
 	explicit   bool     // BEGIN or XA START began the transaction

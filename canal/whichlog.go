@@ -132,7 +132,7 @@ func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 	return ruling{kinship: theSame, born: w.Born}, nil
 }
 
-// agree checks that the server that made a position still has all of the position's GTIDs. The caller has compared the
+// agree checks that the server that a position is from still has all of its GTIDs. The caller has compared the
 // position's file and event. If the file still has the event that ends at the position, agree ignores domains that
 // MariaDB's FLUSH BINARY LOGS DELETE_DOMAIN_ID has deleted.
 func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
@@ -260,7 +260,7 @@ func (r *Reader) follows(ctx context.Context, l leaving) error {
 	return res.refusal(token{placed: l.placed}, d)
 }
 
-// elsewhere compares a position with a server that did not make it, where only GTIDs can prove anything.
+// elsewhere compares a position with another server than the one that it is from. Only GTIDs can prove anything there.
 func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	no := func(why string) (ruling, error) { return ruling{kinship: stranger, why: why}, nil }
 	gtids, err := gtid.Parse(r.server.flavor, t.GTID)
