@@ -46,9 +46,9 @@ type alterReader struct {
 	convert string // the character set in CONVERT TO CHARACTER SET
 }
 
-// behind returns the table's layout (its columns and their types) after the statement, given the layout before it. A
-// nil layout is unknown.
-func (a alteration) behind(before *layout, f gtid.Flavor) *layout {
+// after returns the table's layout (its columns and their types) after the statement, given the layout before it. A nil
+// layout is unknown.
+func (a alteration) after(before *layout, f gtid.Flavor) *layout {
 	switch {
 	case a.effect == columnsStay:
 		return before
@@ -120,8 +120,8 @@ func (p *wordsAt) skip(keywords ...string) bool {
 	return true
 }
 
-// option reads a part that sets the table's default character set. It returns false if that character set can't be
-// known.
+// option reads CONVERT TO CHARACTER SET, and the table options CHARACTER SET and COLLATE. It ignores other clauses. It
+// returns false for CONVERT TO CHARACTER SET DEFAULT, because the database's character set is unknown.
 func (r *alterReader) option(part wordsAt) bool {
 	if part.skip("CONVERT", "TO") {
 		charset, ok := part.charset("")
@@ -185,7 +185,7 @@ func (r *alterReader) part(part wordsAt) bool {
 }
 
 // keepsColumns lists the first words of ALTER TABLE clauses that change neither the order nor the types of columns.
-// Table options without commas between them are one clause, so only the first one is looked up.
+// Table options without commas between them are one clause. Its first word is enough: no option changes columns.
 var keepsColumns = map[string]bool{
 	"ALTER":  true, // changes a column's default, or whether an index is used or a check is enforced
 	"ENGINE": true, "AUTO_INCREMENT": true, "COMMENT": true, "ROW_FORMAT": true, "KEY_BLOCK_SIZE": true, "ALGORITHM": true,
@@ -258,7 +258,7 @@ func (r *alterReader) rename(p wordsAt) bool {
 		return true
 	}
 	if !p.skip("COLUMN") {
-		return true // RENAME to the table's own name; the statement parser handles a RENAME to another name
+		return true // the table keeps its name: statementParser.alter has handled a RENAME to another name
 	}
 	c := change{ifExists: p.exists(), old: p.at(0).text, name: p.at(2).text}
 	r.changes = append(r.changes, c)

@@ -10,14 +10,14 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// columnsBehind returns the table's layout after a statement, as text.
-func columnsBehind(t *testing.T, query string, before *layout, f gtid.Flavor) string {
+// columnsAfter returns the table's layout after a statement, as text.
+func columnsAfter(t *testing.T, query string, before *layout, f gtid.Flavor) string {
 	t.Helper()
 	st := classifyStatement([]byte(query), "d", 0, onlyCell)
 	if len(st.tables) != 1 {
 		t.Fatalf("%s: concerns %v", query, st.tables)
 	}
-	return showLayout(st.columns.behind(before, f))
+	return showLayout(st.columns.after(before, f))
 }
 
 func showLayout(l *layout) string {
@@ -53,7 +53,7 @@ func TestStatementsThatLeaveTheColumnsAloneLeaveTheLayout(t *testing.T) {
 		"ALTER TABLE cell DROP COLUMN IF EXISTS x, MODIFY COLUMN IF EXISTS y INT, RENAME COLUMN IF EXISTS z TO w",
 		"TRUNCATE TABLE cell",
 	} {
-		if got := columnsBehind(t, query, before, gtid.MariaDB); got != showLayout(before) {
+		if got := columnsAfter(t, query, before, gtid.MariaDB); got != showLayout(before) {
 			t.Errorf("%.99s: %s", query, got)
 		}
 	}
@@ -84,14 +84,14 @@ func TestStatementsThatAreNotUnderstoodMakeTheLayoutUnknown(t *testing.T) {
 		"CREATE TABLE cell AS SELECT 1",
 		"CREATE OR REPLACE TABLE cell SELECT 1 AS a",
 	} {
-		if got := columnsBehind(t, query, before, gtid.MySQL); got != "unknown" {
+		if got := columnsAfter(t, query, before, gtid.MySQL); got != "unknown" {
 			t.Errorf("%.99s: %s", query, got)
 		}
 	}
-	if got := columnsBehind(t, "ALTER TABLE cell ADD b INT", nil, gtid.MySQL); got != "unknown" {
+	if got := columnsAfter(t, "ALTER TABLE cell ADD b INT", nil, gtid.MySQL); got != "unknown" {
 		t.Errorf("of a table that wasn't known: %s", got)
 	}
-	if got := columnsBehind(t, "CREATE TABLE cell (a INT, b TEXT)", nil, gtid.MySQL); got != "a int, b text ?" {
+	if got := columnsAfter(t, "CREATE TABLE cell (a INT, b TEXT)", nil, gtid.MySQL); got != "a int, b text ?" {
 		t.Errorf("a table whose database's character set isn't known: %s", got)
 	}
 }
@@ -172,12 +172,12 @@ func TestALTERsLeadToTheLayoutThatTheServerShows(t *testing.T) {
 				"DEFAULT CHARSET utf8mb4"
 			b.exec("DROP TABLE IF EXISTS cell", create)
 			before := shown()
-			if got := columnsBehind(t, create, nil, flavor); got != showLayout(before) {
+			if got := columnsAfter(t, create, nil, flavor); got != showLayout(before) {
 				t.Fatalf("%s: %s, want %s", create, got, showLayout(before))
 			}
 			query := "ALTER TABLE cell " + alter
 			b.exec(query)
-			if got, want := columnsBehind(t, query, before, flavor), showLayout(shown()); !strings.EqualFold(got, want) {
+			if got, want := columnsAfter(t, query, before, flavor), showLayout(shown()); !strings.EqualFold(got, want) {
 				t.Errorf("%s:\n got %s\nwant %s", query, got, want)
 			}
 		}

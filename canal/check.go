@@ -119,8 +119,8 @@ func (c *checker) durability(ctx context.Context, db querier) {
 		"SET GLOBAL "+redo+" = 1, and set it in my.cnf. Otherwise run `replicator verify --repair` after a crash")
 }
 
-// merged reports columns of merging views (views of several tables) that none of the tables has: typing errors. It
-// skips columns that views require of a single table, because the check of that table covers them.
+// merged reports columns of merging views (views of several tables) that none of the tables has: typing errors. Columns
+// that one certain table must have (Table.Columns) are reported by the check of that table.
 func (c *checker) merged(ctx context.Context, db *sql.Conn, srv server, s *Source) {
 	wanted, found := map[string][]string{}, map[string]bool{} // wanted: column → tables that may have it
 	for _, t := range s.cfg.Tables {
@@ -244,7 +244,7 @@ func (c *checker) retention(ctx context.Context, db querier, srv server) {
 		c.ok("binlog retention", "binlogs are kept until they are purged by hand")
 	case kept < minRetention:
 		c.warn("binlog retention", human.Duration(kept),
-			"raise binlog_expire_logs_seconds (MySQL 5.7: expire_logs_days). A longer outage means a rebuild")
+			"raise binlog_expire_logs_seconds (MySQL 5.7: expire_logs_days). An outage beyond that means a rebuild")
 	default:
 		c.ok("binlog retention", human.Duration(kept))
 	}
@@ -308,7 +308,7 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 		offset = append(offset, x.columns[i].Name)
 		if x.columns[i].kind == binlog.KindFloat || x.columns[i].kind == binlog.KindJSON {
 			c.fail(what, fmt.Sprintf("offset column %s is a %s, which a scan can't compare exactly", x.columns[i].Name,
-				x.columns[i].dataType), "name an offset of other types, such as integers or texts")
+				x.columns[i].dataType), "set `offset` to columns of other types, such as integers or texts")
 		}
 	}
 	if !shape.hasIndex(offset) {
@@ -340,11 +340,11 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 	if err != nil {
 		return
 	}
-	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // an error: the search took too long
+	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // the search may time out
 		c.warn("table "+table.Name,
 			fmt.Sprintf("rows spell key %s in several ways, and the source treats these as one key. Views show the "+
-				"newest row's spelling. Views with several entries in `from` fail while the newest rows of these "+
-				"entries differ in spelling", key),
+				"newest row's spelling. A view with several entries in `from` fails while the rows that it merges "+
+				"spell the key differently", key),
 			"spell each key one way, or give the key's columns "+remedy.ExactCollation)
 	}
 }

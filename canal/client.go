@@ -40,8 +40,8 @@ func clientOf(vars []byte) (mode sqlMode, collation uint64) {
 	return mode, 0
 }
 
-// classify determines what a statement does. The servers log most statements in the client's character set, but CREATE
-// TABLE … SELECT, CREATE TABLE … LIKE and LOAD DATA in UTF-8. So a statement that has no effect if read in the
+// classify determines what a statement does. The servers log most statements in the client's character set. They log
+// CREATE TABLE … SELECT, CREATE TABLE … LIKE and LOAD DATA in UTF-8. So a statement that has no effect if read in the
 // client's character set is read again as UTF-8.
 func (s *stream) classify(ctx context.Context, database string, text, vars []byte) (statement, error) {
 	mode, collation := clientOf(vars)

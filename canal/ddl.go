@@ -152,9 +152,9 @@ func (p *statementParser) prefixed() statement {
 		case w.is(")"):
 			depth--
 		case depth == 0 && w.is("FOR"):
-			behind := *p
-			behind.words = p.words[i+1:]
-			return behind.classify()
+			rest := *p
+			rest.words = p.words[i+1:]
+			return rest.classify()
 		}
 	}
 	return statement{}
@@ -266,8 +266,8 @@ func (p *statementParser) drop() statement {
 	return statement{}
 }
 
-// create handles CREATE. A watched table is created or replaced only if its name follows TABLE, and gets an index only
-// if its name follows ON. The servers log CREATE … IF NOT EXISTS even if the table exists.
+// create handles CREATE TABLE and CREATE INDEX. The table's name follows TABLE or ON. CREATE TABLE IF NOT EXISTS counts
+// as no change of the columns, because the servers log it even if the table exists.
 func (p *statementParser) create() statement {
 	i, replaces := 1, false
 	if p.at(1).is("OR") && p.at(2).is("REPLACE") {
@@ -278,7 +278,7 @@ func (p *statementParser) create() statement {
 		case w.is("UNIQUE"), w.is("FULLTEXT"), w.is("SPATIAL"), w.is("ONLINE"), w.is("OFFLINE"), w.is("VECTOR"), w.is("HASH"), w.is("RTREE"):
 		case w.is("TABLE"):
 			name := some(p.nameAt(p.pastIfExists(i + 1)))
-			made := alteration{effect: columnsAreMade, words: p.behindName(i + 1)}
+			made := alteration{effect: columnsAreMade, words: p.afterName(i + 1)}
 			switch {
 			case replaces:
 				st := changing(name, "was replaced by a new table")
@@ -310,8 +310,8 @@ func altering(tables []string, columns alteration) statement {
 	return statement{effect: effectAlter, tables: tables, columns: columns}
 }
 
-// behindName returns the words after the table name that begins at word i. The result includes strings.
-func (p *statementParser) behindName(i int) []word {
+// afterName returns the words after the table name that begins at word i, with the string literals that p.words lacks.
+func (p *statementParser) afterName(i int) []word {
 	_, _, i = p.tableAt(p.pastIfExists(i))
 	for p.at(i).is("WAIT") || p.at(i).is("NOWAIT") { // MariaDB allows WAIT n or NOWAIT after the name
 		if p.at(i).is("WAIT") {
@@ -358,11 +358,11 @@ func (p *statementParser) alter() statement {
 	case p.renamesTable(i + 1):
 		return changing(name, renamed).withoutColumns()
 	case p.at(1).is("IGNORE") && p.has("UNIQUE", "PRIMARY"), p.at(2).is("IGNORE") && p.has("UNIQUE", "PRIMARY"):
-		st := changing(name, "may have lost rows to a unique key (ALTER IGNORE)")
-		st.columns = alteration{effect: columnsChange, words: p.behindName(i + 1), lax: true}
+		st := changing(name, "may have lost rows when ALTER IGNORE added a unique key to it")
+		st.columns = alteration{effect: columnsChange, words: p.afterName(i + 1), lax: true}
 		return st
 	}
-	st := altering(name, alteration{effect: columnsChange, words: p.behindName(i + 1),
+	st := altering(name, alteration{effect: columnsChange, words: p.afterName(i + 1),
 		lax: p.mode&strict == 0 || p.at(i-1).is("IGNORE")})
 	st.left, st.got = p.columnNames()
 	return st
@@ -399,7 +399,7 @@ func (p *statementParser) columnNames() (left, got []string) {
 
 func (w word) fold() string { return strings.ToLower(w.text) }
 
-// isPart reports whether the word shows that an ALTER TABLE adds or drops something other than a column.
+// isPart reports whether a word after ADD or DROP is a keyword or "(", and not the name of a column.
 func (w word) isPart() bool {
 	return !w.quoted && slices.Contains([]string{
 		"INDEX", "KEY", "UNIQUE", "PRIMARY", "FULLTEXT", "SPATIAL", "VECTOR", "FOREIGN", "CONSTRAINT", "CHECK",

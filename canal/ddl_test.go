@@ -211,6 +211,6 @@ func FuzzStatement(f *testing.F) {
 	f.Add(`ALTER TABLE cell COMMENT 'c:\', DROP v`, uint64(noBackslashEscapes))
 	f.Fuzz(func(t *testing.T, query string, mode uint64) {
 		classifyStatement([]byte(query), "d", sqlMode(mode),
-			onlyCell).columns.behind(&layout{Columns: []layoutColumn{{Name: "a", Type: "int"}}}, gtid.MariaDB)
+			onlyCell).columns.after(&layout{Columns: []layoutColumn{{Name: "a", Type: "int"}}}, gtid.MariaDB)
 	})
 }

@@ -24,12 +24,12 @@
 // # Resuming
 //
 // A position names the server, FILE:POS, and the GTIDs of everything before it. Reading always starts at a FILE:POS,
-// never at a GTID set. With a GTID set, the server would not report that its own log is older. resolver.judge decides
-// which log a server has, and whether a position was read from it. The comment of type kinship lists everything that
-// can happen to a server. On the same log, reading continues at the position. If the GTIDs of another server prove that
-// it has everything that was read, reading starts there, at the file with the first missing transaction. It skips the
-// transactions that were applied already, and Orders continue in a new epoch. In every other case Open fails until the
-// operator acts.
+// never at a GTID set. Given a GTID set, a server may hide that it lacks some of these transactions. resolver.judge
+// decides which log a server has, and whether a position was read from it. The comment of type kinship lists everything
+// that can happen to a server. On the same log, reading continues at the position. If the GTIDs of another server prove
+// that it has everything that was read, reading starts there, at the file with the first missing transaction. It skips
+// the transactions that were applied already, and Orders continue in a new epoch. In every other case Open fails until
+// the operator acts.
 //
 // A file may end within a transaction, if the server died while writing it: torn.go.
 //

@@ -41,10 +41,8 @@ func (s *Source) dump(
 	}
 	defer c.Close()
 	err = handleAll(c, h)
-	// If the dump failed by itself, the server may have restarted. Then another client may have this connection id, so
-	// nothing is killed.
 	if ctx.Err() == nil {
-		return err
+		return err // kill nothing: if the server has restarted, another client may have this connection id
 	}
 	s.kill(srv, c.GetConnectionID())
 	return errors.Join(ctx.Err(), err)
@@ -179,7 +177,7 @@ func (s *Source) connectReplica(ctx context.Context, srv server, silence time.Du
 			return nil, err
 		}
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
-		return &longRead{Conn: socket.Quick(conn), timeout: silence, closed: stop}, nil
+		return &longRead{Conn: socket.Quick(conn), timeout: silence, unwatch: stop}, nil
 	}
 	return client.ConnectWithDialer(dialing, s.mysql.Net, s.mysql.Addr, s.mysql.User, s.mysql.Passwd, "", dial,
 		func(c *client.Conn) error {
@@ -207,7 +205,7 @@ type longRead struct {
 	net.Conn
 	timeout time.Duration
 	renewed time.Time
-	closed  func() bool // stops watching the context that closes the connection
+	unwatch func() bool // the context no longer closes the connection
 }
 
 func (l *longRead) Read(b []byte) (int, error) {
@@ -221,6 +219,6 @@ func (l *longRead) Read(b []byte) (int, error) {
 }
 
 func (l *longRead) Close() error {
-	l.closed()
+	l.unwatch()
 	return l.Conn.Close()
 }

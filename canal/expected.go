@@ -10,24 +10,23 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// expectation is an estimate of how many rows a scan reads if it reads only rows with these values in the column role
-// (Table.Column).
+// expectation is an estimate of how many rows of a table are of these kinds (values of Table.Column).
 type expectation struct {
-	columns []string
-	rows    int64
+	kinds []string
+	rows  int64
 }
 
 const sampledRows = 1000
 
-// expected estimates how many rows a scan reads if it reads only some values of the column role (Table.Column). The
-// server knows only the table's total, so expected counts the values among the rows at both ends of the table. The
-// result is 0 if the scan reads all rows, or if no counted row has one of the values.
-func (r *Reader) expected(ctx context.Context, conn *sql.Conn, x *selection, columns []string) (int64, error) {
-	in, args := x.wanted(columns)
+// expected estimates how many rows a scan reads if it reads only some kinds (values of Table.Column). The server knows
+// only the table's total, so expected counts the kinds among the rows at both ends of the table. The result is 0 if the
+// scan reads all rows, or if no counted row is of these kinds.
+func (r *Reader) expected(ctx context.Context, conn *sql.Conn, x *selection, kinds []string) (int64, error) {
+	in, args := x.wanted(kinds)
 	if in == "" {
 		return 0, nil
 	}
-	if known := x.t.expected.Load(); known != nil && slices.Equal(known.columns, columns) {
+	if known := x.t.expected.Load(); known != nil && slices.Equal(known.kinds, kinds) {
 		return known.rows, nil
 	}
 	var up, down []string
@@ -51,7 +50,7 @@ func (r *Reader) expected(ctx context.Context, conn *sql.Conn, x *selection, col
 		}
 		rows = int64(float64(rows) * float64(wanted) / float64(looked))
 	}
-	x.t.expected.Store(&expectation{columns: slices.Clone(columns), rows: rows})
+	x.t.expected.Store(&expectation{kinds: slices.Clone(kinds), rows: rows})
 	return rows, nil
 }
 

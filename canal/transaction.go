@@ -370,7 +370,7 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 	after, reread := s.layouts.altered(table, s.here(gtidRun{}).order, func(before *layout, told bool) *layout {
 		rewritten, anyOf = st.columns.rewrites(before, s.tables.byID[table].Body, s.flavor)
 		anyOf = anyOf && !(before == nil && told)
-		return st.columns.behind(before, s.flavor)
+		return st.columns.after(before, s.flavor)
 	})
 	if err := s.keep(ctx, after); err != nil {
 		return err

@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// Codes is the table by which one server converts a character set, made from that server's answers. single has the
-// codes of one byte, pairs those of two bytes, and long the longer ones. A code without a character maps to '?', and
-// bytes that are not a code map to noCode.
+// Codes converts a character set to UTF-8 as one server does. A code is the byte sequence of one character. single has
+// the codes of one byte, pairs those of two bytes, and long the longer ones. A code without a character maps to '?'.
+// Bytes that are not a code map to noCode.
 //
-// end has what the server shows for a text's last byte, if that byte is not a whole code.
+// If a text ends inside a code, end has what the server shows for the text's last byte.
 type Codes struct {
 	ascii  bool
 	single [256]rune
@@ -117,13 +117,14 @@ func longRank(code []byte) (rank int, ok bool) {
 	return rank, true
 }
 
-// The possible values of one hexadecimal digit of a character's code in a multi-byte character set.
+// Sets of hexadecimal digits.
 const (
 	anyDigit  = "0123456789ABCDEF"
-	highDigit = "89ABCDEF" // the possible first digits of a byte above 0x7F
+	highDigit = "89ABCDEF" // the first digits of the bytes from 80 to FF
 	decimal   = "0123456789"
 )
 
+// The possible digits of a code, one set for each digit.
 var (
 	singleDigits = []string{anyDigit, anyDigit}
 	pairDigits   = []string{highDigit, anyDigit, anyDigit, anyDigit}
@@ -174,9 +175,8 @@ func fill(runes []rune) {
 	}
 }
 
-// eachCode calls f for each valid code that digits describe, with its character, and with the text that the server
-// sends to clients for it. r is noCode if the text isn't exactly one character: then the code is really two codes, or a
-// part of one.
+// eachCode calls f for each combination of the digits that the server accepts as a text, with the text in UTF-8 and its
+// only character (r). r is noCode if the text does not have exactly one: the bytes are two codes, or a part of one.
 func eachCode(ctx context.Context, db queryer, charset string, digits []string,
 	f func(code []byte, r rune, text string)) error {
 	var places, from []string

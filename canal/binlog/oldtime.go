@@ -23,8 +23,8 @@ func (c *Column) IsOldTime() bool {
 	return c.Kind == KindTimeOld || c.Kind == KindDatetimeOld || c.Kind == KindTimestampOld
 }
 
-// measureOld sets the number of digits of a time in the older format. It assumes no fractional digits if declared has
-// no digits, or is nil because the column is gone.
+// measureOld sets the number of fractional digits of a time in the older format. The number is 0 if the column is gone
+// (declared is nil), or is not declared as a time with fractional digits.
 func (c *Column) measureOld(declared *Declared) error {
 	switch {
 	case !c.IsOldTime() || declared == nil || declared.Rounded || declared.Digits == 0:

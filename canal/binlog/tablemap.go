@@ -97,7 +97,7 @@ func (m *TableMap) optional(kind byte, data []byte, f gtid.Flavor) error {
 		m.unsigned = make([]bool, len(m.Types))
 		bit := 0
 		for i := range m.Types {
-			if m.isNumber(i) {
+			if m.hasSign(i) {
 				if bit/8 < len(data) {
 					m.unsigned[i] = data[bit/8]&(0x80>>(bit%8)) != 0
 				}
@@ -105,11 +105,11 @@ func (m *TableMap) optional(kind byte, data []byte, f gtid.Flavor) error {
 			}
 		}
 	case replication.TABLE_MAP_OPT_META_DEFAULT_CHARSET:
-		return m.defaultCollations(&c, func(i int) bool { return m.isText(i, f) })
+		return m.defaultCollations(&c, func(i int) bool { return m.hasCharset(i, f) })
 	case replication.TABLE_MAP_OPT_META_ENUM_AND_SET_DEFAULT_CHARSET:
 		return m.defaultCollations(&c, m.isEnumOrSet)
 	case replication.TABLE_MAP_OPT_META_COLUMN_CHARSET:
-		return m.columnCollations(&c, func(i int) bool { return m.isText(i, f) })
+		return m.columnCollations(&c, func(i int) bool { return m.hasCharset(i, f) })
 	case replication.TABLE_MAP_OPT_META_ENUM_AND_SET_COLUMN_CHARSET:
 		return m.columnCollations(&c, m.isEnumOrSet)
 	case replication.TABLE_MAP_OPT_META_COLUMN_NAME:
@@ -201,9 +201,9 @@ func (m *TableMap) RealType(i int) byte {
 	return t
 }
 
-// isNumber reports whether column i has a bit in the field that says which columns are UNSIGNED (as table_def::type in
-// the servers' rpl_utility).
-func (m *TableMap) isNumber(i int) bool {
+// hasSign reports whether the map has a bit for column i in its list of UNSIGNED columns (as table_def::type in the
+// servers' rpl_utility).
+func (m *TableMap) hasSign(i int) bool {
 	switch m.Types[i] {
 	case mysql.MYSQL_TYPE_TINY, mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_LONG,
 		mysql.MYSQL_TYPE_LONGLONG,
@@ -214,8 +214,8 @@ func (m *TableMap) isNumber(i int) bool {
 	return false
 }
 
-// isText reports whether column i has an entry in the fields that name the columns' character sets.
-func (m *TableMap) isText(i int, f gtid.Flavor) bool {
+// hasCharset reports whether the map gives column i a character set, if its server writes character sets.
+func (m *TableMap) hasCharset(i int, f gtid.Flavor) bool {
 	switch m.RealType(i) {
 	case mysql.MYSQL_TYPE_STRING, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_BLOB,
 		TypeBlobCompressed, TypeVarcharCompressed:
@@ -238,7 +238,7 @@ func (m *TableMap) Meta(i int) int { return int(m.metas[i]) }
 
 // Unsigned reports whether column i is UNSIGNED. said is false if the server didn't write the sign.
 func (m *TableMap) Unsigned(i int) (unsigned, said bool) {
-	if !m.signs || !m.isNumber(i) {
+	if !m.signs || !m.hasSign(i) {
 		return false, false
 	}
 	return m.unsigned[i], true
@@ -268,7 +268,7 @@ func (m *TableMap) IsPacked(i int) bool {
 	return m.Types[i] == TypeBlobCompressed || m.Types[i] == TypeVarcharCompressed
 }
 
-// StringLength is how many bytes a CHAR or BINARY column has.
+// StringLength is the declared length of a CHAR or BINARY column, in bytes.
 func (m *TableMap) StringLength(i int) int {
 	_, length := splitString(int(m.metas[i]))
 	return length

@@ -15,6 +15,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"replicator"
+	"replicator/internal/remedy"
 )
 
 // Kind says how a column's values are stored in a row image, and which Go values they become. canal/text.go converts
@@ -165,6 +166,10 @@ func (c *Column) measure(t byte, meta int) error {
 	return nil
 }
 
+// setFull is the remedy for an error about what the binlog lacks.
+const setFull = ". Set binlog_row_metadata=FULL on the source. Then `replicator rebuild " + remedy.Views + "` fills " +
+	"the table's views again"
+
 // describe sets properties that affect values but not their length.
 func (c *Column) describe(m *TableMap, i int, declared *Declared, charsets Charsets) {
 	switch c.Kind {
@@ -179,7 +184,7 @@ func (c *Column) describe(m *TableMap, i int, declared *Declared, charsets Chars
 		case declared != nil:
 			c.Unsigned = declared.Unsigned
 		default:
-			c.Problem = errors.New("the binlog doesn't say whether it is UNSIGNED")
+			c.Problem = errors.New("the binlog doesn't say whether the column is UNSIGNED" + setFull)
 		}
 	case KindEnum, KindSet:
 		switch {
@@ -191,7 +196,7 @@ func (c *Column) describe(m *TableMap, i int, declared *Declared, charsets Chars
 		case declared != nil && declared.Members != nil:
 			c.members = declared.Members
 		default:
-			c.Problem = errors.New("the binlog doesn't name its members")
+			c.Problem = errors.New("the binlog doesn't name the members of the ENUM or SET" + setFull)
 		}
 	case KindText:
 		if declared != nil && declared.Special != 0 && c.Pad > 0 {
@@ -207,9 +212,9 @@ func (c *Column) describe(m *TableMap, i int, declared *Declared, charsets Chars
 		}
 		switch {
 		case !known && m.charsets:
-			c.Problem = fmt.Errorf("its collation %d is unknown", m.collations[i])
+			c.Problem = fmt.Errorf("the column's collation %d is unknown", m.collations[i])
 		case !known:
-			c.Problem = errors.New("the binlog doesn't name its character set")
+			c.Problem = errors.New("the binlog doesn't name the column's character set" + setFull)
 		case c.Charset == nil:
 			c.Kind = KindBytes
 		}
