@@ -70,7 +70,7 @@ func (r *Reader) cellsOf(ctx context.Context, table string, columns []string, af
 	if read < most {
 		next = ""
 	}
-	next, _ = at.behind(next, read < most)
+	next, _ = at.nextOffset(next, read < most)
 	return cells, next, nil
 }
 

@@ -28,17 +28,17 @@ import (
 //	                             everything that the snapshot sees: visibleFrom
 //	MySQL, gtid_mode=ON          asks @@gtid_owned, which lists transactions being committed: settle.go
 //	MySQL, metadata locks        finds these transactions in the Performance Schema: settle.go
-//	MySQL 8.0.22, neither        retries until no other session has locked the rows, with FOR SHARE NOWAIT: ifFree
+//	MySQL 8.0.22+, neither       retries until no other session has locked the rows, with FOR SHARE NOWAIT: ifFree
 //	MySQL 5.7, neither           waits for the holder of a row's lock, with LOCK IN SHARE MODE: lockToRead
 //
-// "Neither" means a server without gtid_mode=ON whose Performance Schema does not record metadata locks. Such a server
-// can't wait if it is MySQL 8.0 before 8.0.22, because a locking read needs more rights than SELECT there.
+// "Neither" means a server without gtid_mode=ON whose Performance Schema does not record metadata locks. On MySQL 8.0
+// before 8.0.22, reading then fails, because a locking read needs more rights than SELECT there.
 //
 // The first three never delay writes of the application. The others may delay a write while they read a few rows.
 //
-// For a re-read of single cells (present), low is the log's end at the time of the call, even if the reader is an hour
-// behind. So when the reader reaches the changes of that hour, they count as older than the re-read (State.Next), which
-// saw them.
+// For a re-read of single cells (Reader.present), low is the log's end at the time of the call, even if the reader is
+// an hour behind. So when the reader reaches the changes of that hour, they count as older than the re-read
+// (State.Next), which saw them.
 //
 // For a scan, low may be before the log's end, but not before the reader's start: changes during a scan are handled
 // when the log is read (pipeline/window.go).
@@ -52,8 +52,8 @@ type fence struct {
 const settleTime = time.Minute
 
 // fence returns a fence for a scan. On MySQL with GTIDs, fence waits until queries see all transactions that the reader
-// has read from the binlog, and the lower bound `low` is the end of the last one. On MariaDB, everything up to `low` is
-// visible, and `low` is not before the reader's start. In all other cases, fence calls the method `present`.
+// has read from the binlog, and low is the end of the last one. On MariaDB, low is at or after the reader's start. In
+// all other cases, a scan gets the same fence as a re-read (present).
 func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	if r.server.flavor == gtid.MariaDB {
 		f = &fence{}
@@ -69,8 +69,7 @@ func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error
 	return r.present(ctx, conn)
 }
 
-// present returns a fence for reads that must see every change up to the binlog's current end. Its lower bound (low) is
-// that end, or later.
+// present returns a fence for a re-read. Its low is the binlog's current end; on MariaDB, that end or later.
 func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	f = &fence{}
 	if f.low, err = r.end(ctx, conn); err != nil {
@@ -89,8 +88,8 @@ func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err err
 	case visible || err != nil:
 		return f, err
 	case !r.server.locksForSelect():
-		return f, fmt.Errorf("MySQL %s doesn't list transactions being committed, or a commit takes longer than %s: %s",
-			r.server.version, patience, settleRemedy)
+		return f, fmt.Errorf("rows can't be read: MySQL %s doesn't list the transactions that are being committed, or "+
+			"one of them takes longer than %s. To have them listed, %s", r.server.version, patience, settleRemedy)
 	}
 	return f, r.lockToRead(ctx, conn, f)
 }
@@ -162,6 +161,8 @@ func untilFree(ctx context.Context, rows int, read func(rows int) error) error {
 	}
 }
 
+const slowCommits = ". SHOW PROCESSLIST on the source shows what delays their commits"
+
 // untilVisible waits until MySQL's queries see the transactions in gtids.
 func (r *Reader) untilVisible(ctx context.Context, conn *sql.Conn, gtids string) error {
 	var late sql.NullInt64
@@ -170,14 +171,15 @@ func (r *Reader) untilVisible(ctx context.Context, conn *sql.Conn, gtids string)
 		return err
 	}
 	if late.Int64 != 0 {
-		return fmt.Errorf("the transactions in %s are not visible after waiting %s", gtids, settleTime)
+		return fmt.Errorf("the binlog has the transactions %s, but queries don't see all of them after %s%s", gtids,
+			settleTime, slowCommits)
 	}
 	return nil
 }
 
 // visibleFrom returns a log position, at or after from, up to which queries on MariaDB see everything. It takes
-// consistent snapshots until one has such a position. Rows are not read from the snapshot, because it may lack rows of
-// a table that was just swapped in, as gh-ost does.
+// consistent snapshots until one is at or after from. Rows are not read from the snapshot, because it may lack the rows
+// of a table that a tool such as gh-ost has just swapped in.
 func (r *Reader) visibleFrom(ctx context.Context, conn *sql.Conn, from int64) (int64, error) {
 	for late := time.Now().Add(settleTime); ; {
 		low, err := r.snapshot(ctx, conn)
@@ -185,7 +187,7 @@ func (r *Reader) visibleFrom(ctx context.Context, conn *sql.Conn, from int64) (i
 			return low, err
 		}
 		if time.Now().After(late) {
-			return 0, errors.New("transactions in the binlog are not visible after waiting " + settleTime.String())
+			return 0, fmt.Errorf("queries don't see all transactions of the binlog after %s%s", settleTime, slowCommits)
 		}
 		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
 			return 0, err

@@ -48,7 +48,8 @@ func (r *Reader) byFormat(ctx context.Context, by statement, err error) error {
 	}
 	defer conn.Close()
 	if format := r.source.textual(ctx, conn); format != "" {
-		return fmt.Errorf("binlog_format is %s on the source: %s. What it led to: %w", format, mendFormat, err)
+		return fmt.Errorf("binlog_format is %s on the source: %s. This setting caused the error: %w", format,
+			mendFormat, err)
 	}
 	return err
 }

@@ -9,8 +9,8 @@ import (
 	"replicator/canal/gtid"
 )
 
-// maxHistory limits the ends of transactions that are kept for Reader.Position. If there are more, pairs of neighbors
-// are merged. Reader.Position may then return an earlier end than possible, but never a later one.
+// maxHistory limits the ends of transactions that are kept for Reader.Position. If there are more, every second one is
+// dropped (merge). Reader.Position may then return an earlier end than without the limit, but never a later one.
 const maxHistory = 4096
 
 // history keeps the ends of the transactions that were read, until Reader.Position is asked for a position at or after
@@ -24,14 +24,14 @@ type history struct {
 	ends  []end // the ends of the transactions read after `at`, ascending
 	// the position after the last delivered rows; used only until their transaction ends
 	open end
-	seen end // the start of the newest binlog file when a query last read rows
+	seen end // the start of the binlog file that was the newest when a query last read rows
 	// all transactions that the server had executed when a query last read rows; nil once a position includes them
 	queried *gtid.Set
 	names   []sid
 	ids     map[sid]int32
 
-	highest   *gtid.Set   // MariaDB: the highest number in each domain, and the server that wrote it; see peak
-	peak      gtidRun     // MariaDB: the last transaction, if it has a higher number than highest; empty: none
+	highest   *gtid.Set   // MariaDB: the highest number in each domain, and the server that wrote it, without `peak`
+	peak      gtidRun     // MariaDB: the latest transactions, if they are above `highest`; kept apart to save time
 	forked    atomic.Bool // two MariaDB servers numbered transactions independently
 	anonymous bool        // the transaction that was read last, perhaps only in part, has no GTID
 }
@@ -113,9 +113,9 @@ func (h *history) add(e end) {
 	h.anonymous = e.anonymous || h.anonymous && e.last.last == 0
 }
 
-// judge checks the number of a MariaDB transaction. If another server had written the domain's highest number so far,
-// and this number is not above it, two servers have numbered independently (token.Forked). judge must run for each
-// transaction that is read, because merge keeps only the last one of each domain.
+// judge compares the number of a MariaDB transaction with the domain's highest number so far. If it is not above that
+// number, and another server wrote that number, two servers have numbered independently (token.Forked). judge must run
+// for each transaction that is read, because merge keeps only the last one of each domain.
 func (h *history) judge(r gtidRun) {
 	if !h.maria || r.last == 0 {
 		return
@@ -175,10 +175,10 @@ func (h *history) file() int64 {
 	return max(h.at.file.number, h.open.file.number, h.seen.file.number)
 }
 
-// read returns the latest log position that delivered rows or a query have reached. `further` has the transactions that
-// were read after the position that Reader.Position returned last. `anonymous` says that the transaction that was read
-// last has no GTID.
-func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
+// reached returns the latest log position from which changes were delivered, or shown by a query (see). `further` has
+// the transactions that were read after the position that Reader.Position returned last. `anonymous` says that the
+// transaction that was read last has no GTID.
+func (h *history) reached() (at end, further *gtid.Set, anonymous bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	further = gtid.New(gtid.MySQL)
@@ -204,8 +204,8 @@ func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 	return at, further, h.anonymous
 }
 
-// merge halves the number of transaction ends: each pair of neighbors becomes the later end, with the transactions of
-// both.
+// merge halves the number of transaction ends. Of each pair of neighbors it keeps the later end, with the transactions
+// of both.
 func (h *history) merge() {
 	kept := h.ends[:0]
 	for i := 0; i+1 < len(h.ends); i += 2 {
@@ -224,8 +224,8 @@ func (h *history) merge() {
 	h.ends = kept
 }
 
-// joinTwo joins two neighboring sequences of transactions into one, if they are consecutive. On MariaDB, the later
-// sequence of a domain replaces the earlier one.
+// joinTwo makes one sequence of transactions from two, of which b follows a in the log. On MySQL, ok is true if their
+// numbers are consecutive. On MariaDB, ok is true if both are of one domain, and run is b.
 func (h *history) joinTwo(a, b gtidRun) (run gtidRun, ok bool) {
 	switch {
 	case a.last == 0:

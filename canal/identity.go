@@ -68,7 +68,8 @@ func (s *Source) shapeOf(ctx context.Context, conn *sql.Conn, srv server, t *rep
 	return &p.members[0].Table, p.members[0].schema.Load(), nil
 }
 
-// SameKeys fails with ErrOtherKeys if the tables' keys can't be compared.
+// SameKeys fails with ErrOtherKeys if the types or collations of the tables' key columns disagree on which values are
+// equal.
 func (s *Source) SameKeys(ctx context.Context, names []string) error {
 	var first *replicator.Table
 	var keys []*declaredColumn

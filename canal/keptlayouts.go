@@ -32,7 +32,7 @@ func (k *keptLayouts) keep(ctx context.Context, layouts ...*layout) error {
 	}
 	if k.store != nil && len(fresh) > 0 {
 		if err := k.store.KeepLayouts(ctx, texts); err != nil {
-			return fmt.Errorf("storing the tables' columns: %w", err)
+			return fmt.Errorf("storing the definitions of the tables' columns: %w", err)
 		}
 	}
 	if k.known == nil {
@@ -51,7 +51,7 @@ func (k *keptLayouts) find(ctx context.Context, digest string) (*layout, error) 
 	}
 	text, err := k.store.Layout(ctx, digest)
 	if err != nil {
-		return nil, fmt.Errorf("reading a table's former columns: %w", err)
+		return nil, fmt.Errorf("reading the former definition of a table's columns: %w", err)
 	}
 	if l, err := parseLayout(text); err == nil && l.digest() == digest {
 		return l, nil
@@ -66,8 +66,8 @@ type digestAt struct {
 }
 
 // layoutOf returns the digest of the table's layout at the token's position. If the reader that saved this position did
-// not watch the table, layoutOf returns the digest at the lowest of the other start positions (t.others) whose reader
-// did. known is false if the layout there is unknown.
+// not watch the table, layoutOf uses the lowest of the other start positions (t.others) that were saved by a reader of
+// the table. known is false if the layout there is unknown.
 func (t token) layoutOf(table string) (at digestAt, known bool) {
 	lowest := int64(math.MaxInt64)
 	for _, p := range append([]token{t}, t.others...) {

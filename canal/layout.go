@@ -57,7 +57,7 @@ func (l *layout) text() string {
 func parseLayout(text string) (*layout, error) {
 	l := &layout{}
 	if err := json.Unmarshal([]byte(text), l); err != nil {
-		return nil, fmt.Errorf("the stored columns of a table are damaged: %w", err)
+		return nil, fmt.Errorf("the stored definition of a table's columns is damaged: %w", err)
 	}
 	return l, nil
 }
@@ -100,7 +100,7 @@ func (l *layout) declared(i int) *declaredColumn {
 // unreadable is the reason why a table's known columns can't decode a row.
 type unreadable struct {
 	why  string
-	mild bool // only the length or a property of a type differs, and this package may misjudge those
+	mild bool // a column's type fits; only its length, sign or character set seems to differ, and `fits` may be wrong
 }
 
 func (e unreadable) Error() string { return e.why }

@@ -9,8 +9,9 @@ import (
 // layouts tracks the layouts (columns and types) of the watched tables along the binlog, which by default does not name
 // columns. No row is decoded with a layout that may be wrong:
 //
-//   - The saved position has the digest of each table's layout, and the store has the layout (Config.Layouts).
-//     Otherwise the layout is unknown up to the log's last statement that changed the table's columns (scout).
+//   - The saved position has the digest of each table's layout, and the store has the layout (Config.Layouts). If the
+//     digest or the layout is missing, the layout is unknown up to the log's last statement that changed the table's
+//     columns (scout).
 //   - From there on, statements in the log say how a layout changes (alteration). After a statement that isn't
 //     understood, the layout is unknown.
 //   - The table's current columns are certain from the position where the log ended when they were read.
@@ -33,9 +34,9 @@ type track struct {
 	// The last one was read from information_schema.
 	ahead []layoutFrom
 
-	// A layout is certain if the server listed the columns, and not if it was derived from an ALTER statement.
-	decoded bool // rows were decoded since a certain layout last took effect; if `ahead` contradicts, they are reported
-	told    bool // the table was reported because its rows are skipped; once is enough until the layout is certain again
+	// Both are reset when a layout from `ahead` takes effect.
+	decoded bool // rows were decoded; if the next layout from `ahead` is a different one, settle reports the table
+	told    bool // the handler was told that rows of the table are skipped
 
 	// The digest of the layout in force at the last mismatch with a table map. The table's columns are read again after
 	// the first mismatch. A second mismatch with the same layout is an error.
@@ -63,8 +64,8 @@ func (l *layouts) open(name string, start int64, certain []layoutFrom) {
 			t.ahead = append(t.ahead, c)
 		}
 	}
-	// The rows before the first position with a known layout are skipped. They need not be reported, because no view
-	// that reads the table begins before that position.
+	// If another start position has the table's layout, the rows before it are skipped. The handler need not be told,
+	// because no view that reads the table begins before that position.
 	t.told = t.at() == nil && len(t.ahead) > 1
 	l.of[name] = t
 	l.setNextAhead()
@@ -79,8 +80,8 @@ func (l *layouts) unknown(name string) bool {
 	return t.at() == nil && len(t.ahead) == 1
 }
 
-// known records the log position (from) since which a table has its current columns. It is not before start, where
-// reading begins.
+// known records that a table has its current columns from the log position `from` on. The caller makes sure that this
+// is at or after start, where reading begins.
 func (l *layouts) known(name string, from, start int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,21 +122,21 @@ func (l *layouts) current(name string) *layout {
 	return l.of[name].at()
 }
 
-// due reports whether a layout in `ahead` of any track begins to apply at or before the given log position.
+// due reports whether any track has a layout in `ahead` that applies at the given log position.
 func (l *layouts) due(order int64) bool { return order >= l.nextAhead }
 
-// settle makes the layouts that are certain at the given log position the current ones. It returns the tables whose
-// rows were decoded with a wrong layout before that position.
+// settle makes the layouts in `ahead` that apply at the given log position the current ones. It returns the tables
+// whose rows were decoded with a wrong layout before that position.
 func (l *layouts) settle(order int64) (wrong []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, t := range l.of {
 		for len(t.ahead) > 0 && t.ahead[0].order <= order {
-			certain := t.ahead[0]
-			if was := t.at(); was != nil && !was.same(certain.layout) && t.decoded && !slices.Contains(wrong, name) {
+			next := t.ahead[0]
+			if was := t.at(); was != nil && !was.same(next.layout) && t.decoded && !slices.Contains(wrong, name) {
 				wrong = append(wrong, name)
 			}
-			t.along, t.ahead = append(t.along, certain), t.ahead[1:]
+			t.along, t.ahead = append(t.along, next), t.ahead[1:]
 			t.decoded, t.told = false, false
 		}
 	}
@@ -182,9 +183,9 @@ func (l *layouts) readBy(name string) {
 	l.of[name].decoded = true
 }
 
-// passOver reports whether the handler must be told that rows of a table are skipped: only once, until the table's
-// layout is certain again.
-func (l *layouts) passOver(name string) bool {
+// tellOnce reports whether the handler must be told that rows of a table are skipped. After the first call it returns
+// false, until the next layout from track.ahead takes effect.
+func (l *layouts) tellOnce(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.of[name]
@@ -193,10 +194,10 @@ func (l *layouts) passOver(name string) bool {
 	return tell
 }
 
-// unfit records that the table map at the given log position does not fit the table's layout, which is unknown from
-// there on. reread says that the table's columns must be read from the server again. certain says that they were
-// already read again for the same mismatch, and have not changed.
-func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
+// unfit records that the table map at the given log position does not fit the table's layout. reread says that the
+// table's columns must be read from the server again. confirmed says that they were already read again because of this
+// layout, and have not changed. Unless it is confirmed, the layout is unknown from that position on.
+func (l *layouts) unfit(name string, order int64) (reread, confirmed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.of[name]

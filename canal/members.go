@@ -82,8 +82,8 @@ func (s *stream) settleMembers(order int64) error {
 			continue
 		}
 		clear(p.pending)
-		err := s.unlogged(p.Name, fmt.Errorf("table %s: the pattern now matches other tables than at the saved "+
-			"position, and the binlog doesn't have all of their rows: %w", p.Name, replicator.ErrUnlogged))
+		err := s.unlogged(p.Name, fmt.Errorf("table %s: tables that match the pattern appeared or disappeared after "+
+			"the saved position, and the binlog lacks changes of their rows: %w", p.Name, replicator.ErrUnlogged))
 		if err != nil {
 			return err
 		}
@@ -192,14 +192,12 @@ func (c *declaredColumn) reference() string {
 	return sqlname.Quote(c.Name)
 }
 
-// memberPlace is where a scan continues: in table `x`, at the offset `after`. A scan of a pattern reads the pattern's
-// tables in the order of their IDs, and `x` is one of them.
+// memberPlace is where a scan continues. A scan of a pattern reads the pattern's tables in the order of their IDs.
 type memberPlace struct {
-	x       *selection
-	after   string
-	several bool
-	id      string
-	next    string // the ID of the table to read after `x`; "": none
+	x       *selection // the table in which the scan continues
+	after   string     // the offset at which the scan of `x` continues; "": the first row
+	pattern bool       // `x` is one of a pattern's tables
+	next    string     // the ID of the table to read after `x`; "": none
 }
 
 // inMember is the prefix of the offset at which a pattern's scan continues. The ID of a table and an offset in that
@@ -226,7 +224,7 @@ func (r *Reader) at(table, after string) (*memberPlace, error) {
 		if x.t.id < id {
 			continue
 		}
-		at := &memberPlace{x: x, several: true, id: x.t.id}
+		at := &memberPlace{x: x, pattern: true}
 		if x.t.id == id {
 			at.after = rest
 		}
@@ -238,13 +236,14 @@ func (r *Reader) at(table, after string) (*memberPlace, error) {
 	return nil, nil
 }
 
-// behind returns where the scan continues after a chunk of the table, and whether the scan is complete.
-func (at *memberPlace) behind(next string, done bool) (string, bool) {
+// nextOffset returns where the scan continues after a chunk of `x`, and whether the scan is complete. `next` and `done`
+// say where the scan of `x` continues, and whether it is complete.
+func (at *memberPlace) nextOffset(next string, done bool) (string, bool) {
 	switch {
-	case !at.several:
+	case !at.pattern:
 		return next, done
 	case !done:
-		return inMember + url.QueryEscape(at.id) + " " + next, false
+		return inMember + url.QueryEscape(at.x.t.id) + " " + next, false
 	case at.next == "":
 		return "", true
 	}
@@ -267,8 +266,8 @@ func (c *checker) tables(ctx context.Context, db *sql.Conn, srv server, t replic
 	one(c, t)
 }
 
-// pattern checks each table that matches. Only problems get a finding for each table. One more finding counts the
-// tables that can be read.
+// pattern checks each table that matches. Each problem of a table is a finding. One more finding counts the tables that
+// can be read.
 func (c *checker) pattern(ctx context.Context, db querier, p *pattern, check func(*checker, replicator.Table)) {
 	what := "table " + p.Name
 	listed, err := p.list(ctx, db)
@@ -277,7 +276,8 @@ func (c *checker) pattern(ctx context.Context, db querier, p *pattern, check fun
 		c.fail(what, describe(err), "")
 		return
 	case len(listed) == 0:
-		c.fail(what, "no table of the source matches "+p.Database+"."+p.Table.Table, "create one, correct `table`, or grant SELECT")
+		c.fail(what, "no table of the source matches "+p.Database+"."+p.Table.Table,
+			"create such a table, correct `table`, or grant SELECT on the tables to the dsn's user")
 		return
 	}
 	well := 0

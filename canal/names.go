@@ -14,9 +14,9 @@ import (
 	"replicator"
 )
 
-// columnNames maps values of a table's column role (Table.Column) to names of cells, because a case-insensitive column
-// treats 'PII' and 'pii' as equal. If a view is made from one of the equal values, that value is the cell's name.
-// Otherwise the name is the plainest form (lower case, no accents) that the server treats as equal.
+// columnNames turns a row's value in the column with the role `column` into the name of the cell's kind (Cell.Column).
+// A case-insensitive column treats 'PII' and 'pii' as equal, so both are one kind. Its name is the form that the
+// configuration uses; if it uses none, the plainest form (lower case, no accents) that the server treats as equal.
 type columnNames struct {
 	table      *replicator.Table
 	charset    string
@@ -28,8 +28,7 @@ type columnNames struct {
 	known map[string]string
 }
 
-// newColumnNames returns the map from values of the table's column role to the values that cells are named by. It
-// returns nil if each value names its own cells, because the collation tells all texts apart.
+// newColumnNames returns nil if each value names its own kind: then the column treats only identical values as equal.
 func newColumnNames(t *replicator.Table, s *schema, connect func(context.Context) (*sql.Conn, error)) *columnNames {
 	if t.Column == "" {
 		return nil
@@ -138,9 +137,9 @@ func (n *columnNames) first(ctx context.Context, text string, candidates []strin
 	return text, nil
 }
 
-// given returns, as one text, the configured values that name cells although the server has a plainer equal text: "PII"
-// instead of "pii". Such names also appear in views that read all values of the column. So these names are part of the
-// table's identity (Source.Identities).
+// given returns, as one text, the configured kinds that would be written differently without the configuration: "PII",
+// for which the plainest form is "pii". Views that read all kinds show them, too. So they are part of the table's
+// identity (Source.Identities).
 func (n *columnNames) given(ctx context.Context) (string, error) {
 	if n == nil {
 		return "", nil
@@ -180,8 +179,8 @@ func (n *columnNames) check(ctx context.Context) error {
 		}
 		if other != name {
 			return replicator.OfTable(n.table.Name,
-				replicator.Fatal(fmt.Errorf("table %[1]s: views are made from %[1]s.%[2]s and %[1]s.%[3]s, which column %[4]s (%[5]s) "+
-					"treats as equal. Use one of the two in all views",
+				replicator.Fatal(fmt.Errorf("table %[1]s: views have \"%[1]s.%[2]s\" and \"%[1]s.%[3]s\" in `from`, "+
+					"but column %[4]s (%[5]s) treats the values %[2]q and %[3]q as equal. Use one of the two in all views",
 					n.table.Name, other, name, n.table.Column, n.collation)))
 		}
 	}

@@ -245,8 +245,9 @@ func (x *selection) read(ctx context.Context, db querier, query string, args []a
 // codes that have no character. The escape is '!', because not every character set has a backslash.
 var likeLossy = strings.NewReplacer("?", "_", "_", "!_", "%", "!%", "!", "!!")
 
-// cellCondition returns the SQL condition for a cell's rows. It can use an index, and also compares the key's bytes. If
-// rows of one cell may have keys that differ in bytes but are equal to the server (mixed), it does not compare bytes.
+// cellCondition returns the SQL condition for a cell's rows. The condition compares each text of the key twice: as the
+// column does, for which the server can use an index, and by its bytes. It does not compare bytes if a cell's rows may
+// have keys with different bytes that the server treats as equal (mixed).
 func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	key, err := c.Key.Values()
 	if err != nil {
@@ -273,8 +274,7 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 		}
 		parts, args = append(parts, sqlname.Quote(col.Name)+compare+placeholder), append(args, arg)
 		if text, ok := v.(string); ok && col.kind == binlog.KindText && (like || !x.mixed()) {
-			// After LIKE, compare the bytes because the pattern matches other texts, too. After =, compare the bytes if keys
-			// such as "a" and "A" are different cells (not x.mixed), although the server treats them as equal.
+			// Compare the bytes, too: a LIKE pattern also matches other texts, and = also finds "A" for "a".
 			parts = append(parts, col.bytes()+" = ?")
 			args = append(args, []byte(text))
 		}

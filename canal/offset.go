@@ -14,8 +14,7 @@ import (
 	"replicator/canal/binlog"
 )
 
-// namedPlace is the prefix of a scan's start that the operator named. The operator's text follows it. The table's
-// offset columns determine how that text is parsed.
+// namedPlace is the prefix of an offset that the operator chose as a scan's start. The operator's text follows it.
 const namedPlace = "from "
 
 // Offset returns the start of a scan at the first row at or after an offset that the operator chose. text is the value
@@ -54,8 +53,8 @@ func (s *Source) CheckOffset(ctx context.Context, table, text string) error {
 	return err
 }
 
-// named returns the offset columns for which the operator's text has values, and the values as query arguments. It
-// leaves out columns that only make the offset unique.
+// named parses the operator's text (see Offset). It returns the offset columns for which the text has values, and the
+// values as query arguments. The text can't have values for columns that only make the offset unique.
 func (x *selection) named(text string) (columns []*selected, args []any, err error) {
 	places := x.offset
 	if n := len(x.t.Offset); n > 0 {

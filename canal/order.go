@@ -7,6 +7,7 @@ import (
 
 	"replicator"
 	"replicator/canal/gtid"
+	"replicator/internal/remedy"
 )
 
 // An order is a log position in a source's history, as a number:
@@ -53,7 +54,9 @@ func parseFileName(name string) (fileName, error) {
 	}
 	if n > maxFile {
 		return fileName{}, replicator.Fatal(fmt.Errorf("binlog file %s: its number is above %d, the highest that is "+
-			"supported. Reset the server's binlogs (RESET) and rebuild", name, maxFile))
+			"supported. Reset the server's binlogs (`RESET MASTER`, since MySQL 8.4 `RESET BINARY LOGS AND GTIDS`), "+
+			"and set up its replicas again. Then `replicator rebuild "+remedy.Views+"` fills the views again",
+			name, maxFile))
 	}
 	return fileName{name, n}, nil
 }

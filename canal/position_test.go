@@ -135,7 +135,7 @@ func TestATransactionThatWasReadInPartMayBeAFork(t *testing.T) {
 	h := newHistory(gtid.MariaDB, end{}, base)
 	h.add(end{order: 1, last: gtidRun{h.id(sid{"0", "1"}), 6, 6}})
 	h.handOut(end{order: 2, last: gtidRun{h.id(sid{"0", "2"}), 6, 6}})
-	if _, further, _ := h.read(); further.String() != "0-2-6" || !h.forked.Load() {
+	if _, further, _ := h.reached(); further.String() != "0-2-6" || !h.forked.Load() {
 		t.Errorf("read %s, forked: %t", further, h.forked.Load())
 	}
 }

@@ -258,7 +258,7 @@ func (r *Reader) Position(order int64) replicator.Position {
 // readBeyond returns how far this reader or an earlier one has read beyond a position; nil if neither has read beyond
 // it. `anonymous` says that the last transaction that was read has no GTID.
 func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
-	at, further, anonymous := r.history.read()
+	at, further, anonymous := r.history.reached()
 	if notAllIn(r.place.beyond, before) {
 		further.Join(r.place.beyond)
 	}

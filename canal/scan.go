@@ -33,9 +33,9 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 	if chunk, err = r.scanTable(ctx, at.x, columns, at.after, limit); err != nil {
 		return chunk, err
 	}
-	if at.several {
+	if at.pattern {
 		chunk.Total = 0
-		chunk.Next, chunk.Done = at.behind(chunk.Next, chunk.Done)
+		chunk.Next, chunk.Done = at.nextOffset(chunk.Next, chunk.Done)
 	}
 	return chunk, nil
 }

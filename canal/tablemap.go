@@ -162,7 +162,7 @@ func (s *stream) passOverFrom(ctx context.Context, p *plan, why error) error {
 // passOver skips rows that their plan can't decode. It reports ErrUnlogged once for all skipped rows of a table, and in
 // each XA transaction.
 func (s *stream) passOver(p *plan) error {
-	if s.layouts == nil || !s.tx.xa && !s.layouts.passOver(p.t.id) {
+	if s.layouts == nil || !s.tx.xa && !s.layouts.tellOnce(p.t.id) {
 		return nil
 	}
 	return s.unlogged(p.t.Name, fmt.Errorf("table %s: changed rows can't be read: %w: %w", p.t.Name, p.passed,

@@ -157,7 +157,8 @@ func (s *Set) Add(sid string, r Run) {
 	s.Runs[sid] = slices.Replace(runs, i, j, r)
 }
 
-// AddMaria sets a MariaDB domain's last transaction.
+// AddMaria makes seq, written by server, a MariaDB domain's last transaction. The set then has all transactions of the
+// domain up to seq, and none above.
 func (s *Set) AddMaria(domain, server string, seq int64) {
 	if runs := s.Runs[domain]; len(runs) == 1 {
 		runs[0].Last = seq
