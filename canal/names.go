@@ -180,8 +180,8 @@ func (n *columnNames) check(ctx context.Context) error {
 		if other != name {
 			return replicator.OfTable(n.table.Name,
 				replicator.Fatal(fmt.Errorf("table %[1]s: views have \"%[1]s.%[2]s\" and \"%[1]s.%[3]s\" in `from`, "+
-					"but column %[4]s (%[5]s) treats the values %[2]q and %[3]q as equal. Use one of the two in all views",
-					n.table.Name, other, name, n.table.Column, n.collation)))
+					"but column %[4]s (%[5]s) treats the values %[2]q and %[3]q as equal. Use one of the two in all "+
+					"views", n.table.Name, other, name, n.table.Column, n.collation)))
 		}
 	}
 	return nil
