@@ -57,9 +57,8 @@ func (b *Batch) Begin(ops []replicator.Op) {
 }
 
 // Unknown reports whether a view of the op can't tell if the op is stale, because the sink may have removed the state
-// that would say so. `known` returns what the sink knows of the op's cell in the view of one of the op's values, given
-// the value's index. A sink calls Unknown before it judges the op's values, so that no view applies an op that another
-// view can't judge.
+// that would show it. known(i) returns what the sink knows of the op's cell in the view of the op's Values[i]. A sink
+// calls Unknown before it judges the op's values, so that no view applies an op that another view can't judge.
 func (b *Batch) Unknown(op int, known func(value int) Known) bool {
 	b.unknown[op] = false
 	for value := range b.ops[op].Values {
@@ -91,19 +90,18 @@ func (b *Batch) Judge(op, value int, known Known) (next replicator.State, applie
 	return next, applies
 }
 
-// Reject records why the target can't hold a value; nil: it can. Batch.Applied reports the reason only if the value
-// applies, or was never judged.
+// Reject records why the target can't hold a value; nil: it can. Batch.Applied reports the reason, unless Judge finds
+// the value stale.
 func (b *Batch) Reject(op, value int, why error) { b.verdicts[b.first[op]+value].why = why }
 
-// RejectBeside records that the target refused a value of another cell, which has no op in the batch. `op` is the index
-// of the op that made the target show that value. This can happen when several cells share a document.
+// RejectBeside records that applying `op` made the target write the value of another cell, and that the target refused
+// this value. The other cell has no op in the batch. This can happen when several cells share a document.
 func (b *Batch) RejectBeside(op, view int, why error) {
 	b.beside = append(b.beside, replicator.Rejected{Op: op, View: view, Err: why})
 }
 
-// Applied returns the outcome of the batch. An op is stale if Judge was called for at least one of its values, and none
-// of them applies. But it is not stale if it is unknown (see Unknown), or if one of its values was rejected without a
-// call of Judge.
+// Applied returns the outcome of the batch. An op is stale if at least one of its values was judged, and none counts. A
+// value counts if it applies, or if it was rejected without being judged. An unknown op (see Unknown) is not stale.
 func (b *Batch) Applied() replicator.Applied {
 	var out replicator.Applied
 	for i := range b.ops {

@@ -13,8 +13,8 @@ type Fellow struct {
 	Source string
 	Known
 
-	// Barren: the fellow's row waits until the row that the view shows is deleted, but the view can't hold the fellow's
-	// row. After that deletion the view shows nothing, and the fellow's cell stays a dead letter.
+	// Barren: the fellow's row is waiting (Waits), but the view can't hold that row. When its turn comes, the view
+	// shows nothing, and the fellow's cell stays a dead letter.
 	Barren bool
 }
 
@@ -26,9 +26,10 @@ func (f Fellow) Leads() bool { return !f.Waits && (f.Shown || f.State.Version !=
 // the row of the source that came first. A later source's row waits, as a dead letter. When the first row is deleted,
 // the same step shows a waiting one.
 //
-// A sink calls Claim after Judge, with the state that Judge returned (next). yields: the view shows another source's
-// row, so the target must not change. waits: the op's row must wait. heir is the index of the fellow whose waiting row
-// the view must now show, because the op's source has no row any more; -1 if there is none.
+// A sink calls Claim after Judge, with the state that Judge returned (next). fellows are the same cell at other
+// sources. yields: the view shows another source's row, so the target must not change. waits: the op's row must wait.
+// heir is the index of the fellow whose waiting row the view must now show, because the op's source has no row any
+// more; -1 if there is none.
 func (b *Batch) Claim(op, value int, next replicator.State, fellows []Fellow) (yields, waits bool, heir int) {
 	v := &b.verdicts[b.first[op]+value]
 	leader, row := slices.IndexFunc(fellows, Fellow.Leads), next.Version != replicator.NoVersion

@@ -29,15 +29,15 @@ func (k Known) Forgettable(horizon int64) bool {
 // Unseen is what a sink knows of a cell that it never saw.
 var Unseen = Known{State: replicator.Unseen}
 
-// Outdated reports whether the view shows the cell, or has a version of it, although the last op applied to the cell is
-// older than the given log position: see Target.Outdated.
+// Outdated reports whether the view still has the cell (it shows the cell, or has a version of it), and the last op
+// applied to the cell is older than the given log position: see Target.Outdated.
 func (k Known) Outdated(before int64) bool {
 	return (k.Shown || k.State.Version != replicator.NoVersion) && max(k.State.Order, k.State.AsOf) < before
 }
 
-// Beyond reports whether the state comes from a later log position than `look`, the op of a re-read of the cell. If
-// this is so even for a second re-read, which began after the state was read, then the log has no such position. The
-// state was changed by hand, and would make the view ignore all changes of the cell.
+// Beyond reports whether the state comes from a later log position than `look`, the op of a re-read of the cell. If the
+// state is also beyond a re-read that began after the state was read, the log has no such position: the state was
+// changed by hand, and would make the view ignore all changes of the cell.
 func (k Known) Beyond(look replicator.Op) bool {
 	return look.AsOf != 0 && max(k.State.Order, k.State.AsOf) > look.AsOf
 }

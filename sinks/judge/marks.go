@@ -47,7 +47,8 @@ var ErrFell = fmt.Errorf("fell: %w", replicator.ErrSinkLost)
 // ErrRegistered means that another target has already begun the epoch (the upper bits of a log position) that this one
 // is about to begin. An epoch belongs to one log, and the other target may read another log. So the next session must
 // choose the next epoch.
-var ErrRegistered = errors.New("another replicator has started writing to the view since this one opened it")
+var ErrRegistered = errors.New("another replicator began to write to the view after this one had opened it. " +
+	"If two replicators run by mistake, stop one. This one opens the view again automatically")
 
 // Marking is one attempt to store the progress of all views of a target.
 type Marking struct {

@@ -69,7 +69,8 @@ func byPartition(a, b string) int {
 	return cmp.Or(cmp.Compare(inA, inB), cmp.Compare(numberA, numberB))
 }
 
-// Of returns the other sources that may have a row of a key.
+// Of returns the sources in o that may have a row of a key: every shard, and the one partition of each Kafka topic that
+// the key belongs to.
 func (o Others) Of(key replicator.Key) (names []string) {
 	for _, group := range o {
 		n := 0

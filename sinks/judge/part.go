@@ -28,8 +28,8 @@ func (p *Part) At(op, view int) replicator.ValueAt {
 	return replicator.ValueAt{Op: p.opInBatch[op], View: p.viewInBatch[view]}
 }
 
-// Include adds the outcome of applying a part to that of the batch. A value counts if it counts in any part, and is
-// rejected if any part rejects it.
+// Include adds the outcome of a part to that of the batch. A value applies if it applied in any part, and is rejected
+// if any part rejected it.
 func (b *Batch) Include(p *Part, outcome replicator.Applied) {
 	stale := make([]bool, len(p.Ops))
 	for _, i := range outcome.Stale {

@@ -42,7 +42,7 @@ type converted struct {
 	applies bool
 	now     []row // what the view will show for the cell: this source's rows, another source's, or none
 	yields  bool  // the view shows another source's row of the cell, and none of this source
-	waits   bool  // yields is set, and this source has a row, too: the state keeps it until the other row is deleted
+	waits   bool  // yields is set, and this source's own row waits in the state until the other row is deleted
 	heir    bool  // this source's row is gone, and another source's row was waiting: the view will show that row
 	barren  bool  // heir is set, but the server refused the other source's row: the view shows no row for the cell
 
@@ -164,7 +164,7 @@ func (c *converted) convert(key []any, version int64, v replicator.Value, packet
 		return stored
 	}
 	if len(c.rows) > 1 && c.keeper.single {
-		c.err = fmt.Errorf("the table has one row for each key, but the cell makes %d", len(c.rows))
+		c.err = fmt.Errorf("the table has one row for each key, but the cell contributes %d rows", len(c.rows))
 		return stored
 	}
 	stored = appendRows(append(stored, c.keeper.salt...), c.rows)
@@ -221,7 +221,7 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 	case err == nil || reason == "" && !tooMuch(err):
 		return err
 	// A view was assumed to have no other program's rows (fresh.go). Repeat without that assumption.
-	case reason != "" && t.grown():
+	case reason != "" && t.endFreshness():
 		return t.applyOrSplit(ctx, batch, items, mode)
 	case len(items) > 1:
 		half := len(items) / 2
@@ -296,8 +296,8 @@ func (t *Target) applyOnce(ctx context.Context, batch *judge.Batch, items []*ite
 	})
 }
 
-// applyIn applies items in a transaction. With guess set, it assumes that cells which the target has not met have no
-// state.
+// applyIn applies items in a transaction. If guess is set, it takes cells that were in no earlier batch of the target
+// for new, and doesn't read their states (novelty.go).
 func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess bool) error {
 	states, crowded, err := t.begin(w, items, guess)
 	if err != nil {
@@ -425,8 +425,8 @@ func (it *item) decide(batch *judge.Batch, before cellState, states *batchStates
 }
 
 // changes reports whether the transaction must write an op's contribution to the table. While the view shows another
-// source's row (yields), there is only one thing to write: a view that merges cells (shared) may still show this
-// source's contribution, which must go.
+// source's row (yields), it must write only if the view merges cells (shared) and still shows this source's
+// contribution, which must go.
 func (c *converted) changes(op *replicator.Op) bool {
 	if c.yields && !(c.keeper.shared && c.old.known().Shown) {
 		return false

@@ -155,9 +155,8 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 	}
 	if len(k.loose) > 0 {
 		c := k.loose[0]
-		f.Level, f.Detail = replicator.Warn, fmt.Sprintf("%s: its column %s (%s) treats values as "+
-			"equal that differ in the view. If two such groups share a row, the view fails", f.Detail, c.name,
-			c.collation)
+		f.Level, f.Detail = replicator.Warn, fmt.Sprintf("%s: its column %s (%s) treats some different values as "+
+			"equal. If two groups of the view then share a row, the view fails", f.Detail, c.name, c.collation)
 		f.Fix = k.alter + ", and then `replicator verify --repair " + v.Name + "`"
 		return f
 	}

@@ -202,9 +202,9 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 			}
 			theirs := strings.TrimSpace(origin.Type + " " + origin.Collation)
 			problems = append(problems, fmt.Sprintf("its column %s (%s %s) treats values as equal "+
-				"that differ in column %s of table %s at the source (%s): %s, and then `replicator verify --repair %s`",
-				columns[i].name, columns[i].declared, columns[i].collation, origin.Name,
-				o.Table, theirs, alter, k.view.Name))
+				"that the source's column %s of table %s (%s) distinguishes. Run %s, and then "+
+				"`replicator verify --repair %s`", columns[i].name, columns[i].declared, columns[i].collation,
+				origin.Name, o.Table, theirs, alter, k.view.Name))
 			break
 		}
 		if properties && from.ask != nil && !(columns[i].exact() && columns[i].keepsSpaces()) {

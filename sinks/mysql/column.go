@@ -104,7 +104,7 @@ func (c *column) wrong(v any) error {
 func (c *column) misfit(why string) error { return misfitError{c, why} }
 
 // text converts a value to CHAR, VARCHAR or a TEXT type. Texts stay unchanged, numbers keep all digits, and lists and
-// objects become JSON. Bytes must be valid text. CHAR(36) and CHAR(32) hold 16 bytes as a UUID.
+// objects become JSON. Bytes must be valid text, except that 16 bytes become a UUID in a CHAR(36) or CHAR(32).
 func (c *column) text(v any) (any, error) {
 	var s string
 	switch v := v.(type) {

@@ -39,8 +39,9 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 	return cells, next, nil
 }
 
-// elsewhere reports, for each key, whether another source's target lists its entries. A target lists the keys to which
-// its own source's cells contribute. Keys without contributions are listed by the source whose name sorts first.
+// elsewhere reports, for each key, whether another source's target lists its entries, so that only one target lists
+// them. A target lists the keys to which its own source's cells contribute. Keys without contributions are listed by
+// the source whose name sorts first.
 func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key) ([]bool, error) {
 	owners, err := ownersOf(ctx, t.sink.db, k.view.Name)
 	if err != nil {
@@ -64,7 +65,8 @@ func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key
 }
 
 // Compare implements replicator.Target. It reads the tables in one snapshot. It compares the version column only if the
-// source has one. Otherwise log positions are the versions, and several of them would be right.
+// source has a version. Otherwise a log position is stored there, and a change and a re-read of the same row store
+// different ones.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	items := make([]*item, 0, len(ops))
 	converter := t.newConverter(ops)
@@ -194,7 +196,7 @@ func (t *Target) expect(
 ) (out []expectation, dead []deadItem, err error) {
 	ordered := slices.Clone(items)
 	slices.SortStableFunc(ordered, func(a, b *item) int { return cmp.Compare(a.entity, b.entity) })
-	var all []contribution // contributions of all cells of the key in out's last element
+	var all []contribution // all contributions to the key of out's last element
 	whole := func() {
 		if n := len(out); n > 0 {
 			out[n-1].rows = k.kind.rows(k, inOrderOf(k.view, all))

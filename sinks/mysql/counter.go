@@ -60,7 +60,7 @@ func (counterKind) row(k *keeper, e replicator.Entry, version int64) (row, error
 	return r, nil
 }
 
-// rows is never called: a group combines cells of many keys.
+// rows is never called: it makes the rows of one key, and a counter's group combines cells of many keys.
 func (counterKind) rows(*keeper, [][]row) []row { return nil }
 
 type sum struct {
@@ -173,7 +173,7 @@ func (w *writer) keptApart(k *keeper, rows []row) error {
 		if slices.ContainsFunc(some, func(r row) bool { return !held[id(r)] }) {
 			c := k.loose[0]
 			return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s, table %s: two groups share a row, "+
-				"because its column %s (%s) treats values as equal that differ in the view: %s, and then "+
+				"because the table's column %s (%s) treats some different values as equal. Run %s, and then "+
 				"`replicator verify --repair %s`",
 				k.view.Name, settingsOf(k.view).Table, c.name, c.collation, k.alter, k.view.Name)), k.view.Name)
 		}
@@ -181,7 +181,8 @@ func (w *writer) keptApart(k *keeper, rows []row) error {
 	return nil
 }
 
-// onGroups runs a statement on the rows of the groups. It appends their condition, so the statement must end in WHERE.
+// onGroups runs a statement on the rows of the groups. The statement must end in WHERE: onGroups appends the condition
+// that finds these rows.
 func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
 	for some := range slices.Chunk(groups, maxList) {
 		w.write(statement, k.isOneOf(some))
@@ -192,7 +193,7 @@ func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
 	return nil
 }
 
-// removeZeroes deletes the rows of groups whose sum is 0, one at a time. For a list of groups, the server would read a
+// removeZeroes deletes the rows of groups whose sum is 0, one at a time. A DELETE with a list of groups would read a
 // small table from end to end, and wait for every row that another transaction has locked.
 func (w *writer) removeZeroes(k *keeper, groups []row) error {
 	var zeroes []row

@@ -25,8 +25,8 @@ const maxCrowds = 1000
 type crowds struct {
 	mu sync.Mutex
 
-	// known has an element for each of these entities: the indexes of views. Since the target was opened, the entity's
-	// rows in these views were compared with the contributions of all its cells.
+	// known has the entities that have very many cells. Its value is a set of view indexes: in these views, the
+	// entity's rows were compared with all of the entity's contributions since the target was opened.
 	known map[string]map[int]bool
 }
 
@@ -61,7 +61,8 @@ func (c *crowds) compared(entity string, view int) bool {
 	return c.known[entity][view]
 }
 
-// note records, after a commit, in which views an entity's rows were compared with the contributions of all its cells.
+// note records that the rows of these entities in these views were compared with all contributions. It must be called
+// after the commit.
 func (c *crowds) note(all []crowdView) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,13 +78,13 @@ type crowdView struct {
 	view   int
 }
 
-// crowdReading notices, while a batch reads states, which keys have very many cells (crowds). For these it reads only
-// the states of the batch's cells, unless some view needs all of them.
+// crowdReading notices, while a batch reads states, which keys have very many cells (crowds). Of such a key it reads
+// only the states of the batch's own cells, unless some view needs the states of all cells.
 type crowdReading struct {
 	target *Target
 	items  []*item
 	found  map[string]bool // the batch's entities that have very many cells
-	named  []*item         // the items for which only the cell's own state is read
+	alone  []*item         // the items of which only the own cell's state is read, not those of the key's other cells
 }
 
 // newCrowdReading returns the crowdReading of a batch; nil if no view treats crowds (keys with very many cells)
@@ -96,7 +97,7 @@ func (t *Target) newCrowdReading(items []*item) *crowdReading {
 }
 
 // take decides which states a batch reads for an item (a converted op). If the item's key has very many cells, and no
-// view needs the states of all of them, take returns true and adds the item to r.named. The batch then reads only the
+// view needs the states of all of them, take returns true and adds the item to r.alone. The batch then reads only the
 // state of the item's own cell. r may be nil.
 func (r *crowdReading) take(it *item) bool {
 	if r == nil || !r.found[it.entity] && !r.target.crowds.has(it.entity) {
@@ -106,13 +107,13 @@ func (r *crowdReading) take(it *item) bool {
 	if r.target.whole {
 		return false
 	}
-	r.named = append(r.named, it)
+	r.alone = append(r.alone, it)
 	return true
 }
 
 // reads returns the number of queries that the method write appends. r may be nil.
 func (r *crowdReading) reads() int {
-	if r == nil || len(r.named) == 0 {
+	if r == nil || len(r.alone) == 0 {
 		return 0
 	}
 	return 1
@@ -125,7 +126,7 @@ func (r *crowdReading) write(w *writer) {
 	}
 	w.write("; SELECT entity, cell, state FROM ", stateTable, " WHERE ")
 	between := ""
-	for rest := r.named; len(rest) > 0; {
+	for rest := r.alone; len(rest) > 0; {
 		first, n := rest[0], 0
 		for n < len(rest) && rest[n].entity == first.entity {
 			n++
@@ -172,8 +173,8 @@ func findItem(items []*item, entity, cell string) (int, bool) {
 	})
 }
 
-// byValue reports whether the entries of a key with very many cells can be written one by one. For that, two values
-// must be equal exactly if the server shows them as the same text.
+// byValue reports whether the entries of a key with very many cells can be written one by one. For that, values must be
+// equal if, and only if, the server shows them as the same text.
 func (k *keeper) byValue() bool {
 	if _, ok := k.kind.(indexKind); !ok || !k.shared || k.version != nil && integerBits[k.version.typ] == 0 {
 		return false
@@ -228,8 +229,7 @@ func (t *Target) crowdsOf(k *keeper, items []*item, crowded map[string]bool) (al
 	return all, nil
 }
 
-// change computes, from the batch's items of c, what the changed cells contribute now, and whether all of the key's
-// rows must be compared with all contributions. It reports whether any contribution changes.
+// change sets c.come and c.compare from the batch's items, and reports whether any contribution changes.
 func (t *Target) change(c *crowd) (changed bool, err error) {
 	k := c.k
 	var gone []row
@@ -287,17 +287,17 @@ func (t *Target) writeCrowds(
 			compared = append(compared, crowdView{c.entity, k.viewIndex})
 		}
 		keys := slices.Repeat([][]any{c.key}, len(rows))
-		if err := w.insert(k, rows, keys, w.claimed(k)); err != nil {
+		if err := w.insert(k, rows, keys, w.onExisting(k)); err != nil {
 			return nil, err
 		}
 	}
 	return compared, nil
 }
 
-// claimed returns the end of an INSERT of index entries, which says what changes if an entry exists already. A
-// collation may treat two variants of a key as equal, so the existing row gets the new row's variant. If the table has
-// a version column and is unique by value and key, the existing row also gets the higher of the two versions.
-func (w *writer) claimed(k *keeper) string {
+// onExisting returns the end of an INSERT of index entries, which says what changes if an entry exists already. The key
+// columns get the new variant of the key, because a collation may treat two variants as equal. If a unique key covers
+// exactly the entry (keeper.distinct), the version column gets the higher of the two versions.
+func (w *writer) onExisting(k *keeper) string {
 	suffix := w.server.rowAlias() + " ON DUPLICATE KEY UPDATE "
 	for i, c := range k.keys {
 		if i > 0 {
@@ -314,9 +314,9 @@ func (w *writer) claimed(k *keeper) string {
 
 // claim is a value that at least one cell of a key contributes to an index.
 type claim struct {
-	version any // the highest version; nil if the table has no column for it
-	held    bool
-	wrong   bool // rows of this value have a wrong version or key, or there are two: delete all of them
+	version any  // the highest version; nil if the table has no column for it
+	held    bool // the table has a correct row of the value, and only that one
+	wrong   bool // the table has a row of the value with a wrong version or key, or two rows: all of them are deleted
 }
 
 type claims map[uint64]claim
@@ -420,8 +420,9 @@ func (t *Target) eachClaim(w *writer, c *crowd, s *batchStates, f func(rows []ro
 }
 
 // unclaimed returns the key's rows in the table that no cell contributes. In `all`, it sets claim.held for each value
-// that has a correct row. The table may also have rows of a key that its collation treats as equal. If no cell
-// contributes anything, these rows belong to another entity, and unclaimed leaves them out.
+// that has a correct row. It also finds rows of other variants of the key, which the table's collation treats as equal
+// to it. Such a row is wrong if any cell contributes to the key. Otherwise unclaimed leaves it out, because it belongs
+// to an entity whose key is that variant.
 func (w *writer) unclaimed(c *crowd, all claims) (wrong []row, err error) {
 	k := c.k
 	columns := append(slices.Clone(k.fields), k.keys...)

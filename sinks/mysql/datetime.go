@@ -76,8 +76,8 @@ func (c *column) dateTime(v any) (any, error) {
 	if !ok {
 		return nil, c.misfit("a text that is not a date and time")
 	}
-	if len(m.fraction) > c.fraction {
-		return nil, c.misfit(fmt.Sprintf("a fraction of a second with %d digits", len(m.fraction)))
+	if n := len(m.fraction); n > c.fraction {
+		return nil, c.misfit(fmt.Sprintf("a fraction of a second with %d digits", n))
 	}
 	if m.partial() {
 		return c.partialTime(m)
@@ -99,8 +99,8 @@ func (c *column) dateTime(v any) (any, error) {
 	return out, nil
 }
 
-// partialTime converts a date without a month or day, with its time. The only such value that a TIMESTAMP accepts is
-// all zeros.
+// partialTime formats a date and time whose month or day is zero. The only such value that a TIMESTAMP accepts is all
+// zeros.
 func (c *column) partialTime(m moment) (any, error) {
 	zero := m.year+m.month+m.day+m.hour+m.minute+m.second == 0 && m.fraction == ""
 	if m.zoned || c.typ == "timestamp" && !zero {
@@ -124,7 +124,7 @@ func (c *column) date(v any) (any, error) {
 		return nil, c.misfit("a text that is not a date")
 	}
 	if m.hour+m.minute+m.second != 0 || m.fraction != "" || m.offset != 0 {
-		return nil, c.misfit("a date with a time of day")
+		return nil, c.misfit("the time of day")
 	}
 	return fmt.Sprintf("%04d-%02d-%02d", m.year, m.month, m.day), nil
 }
@@ -143,8 +143,8 @@ func (c *column) timeOfDay(v any) (any, error) {
 		return nil, c.misfit("a text that is not a time")
 	}
 	fraction := strings.TrimRight(p[5], "0")
-	if len(fraction) > c.fraction {
-		return nil, c.misfit(fmt.Sprintf("a fraction of a second with %d digits", len(fraction)))
+	if n := len(fraction); n > c.fraction {
+		return nil, c.misfit(fmt.Sprintf("a fraction of a second with %d digits", n))
 	}
 	out := fmt.Sprintf("%s%02d:%02d:%02d", p[1], number(p[2]), number(p[3]), number(p[4]))
 	if fraction != "" { // only MariaDB accepts 838:59:59.5; MySQL returns an error

@@ -101,8 +101,8 @@ func (s *Sink) declare(ctx context.Context, v *replicator.View, from *origins, h
 	return d.columns, nil
 }
 
-// fitKey shortens the longest columns of the unique key until the key fits the server's limit. It leaves columns that
-// the configuration declares unchanged.
+// fitKey shortens the longest columns of the unique key until the key fits the server's limit. A column whose type is
+// given (see declared) stays as it is.
 func fitKey(columns []*declared) {
 	for {
 		total, most := int64(0), int64(4*prefix)
@@ -128,8 +128,8 @@ func fitKey(columns []*declared) {
 // mostInRow is the size limit of columns stored within the row: 64 KiB, minus a little for the server.
 const mostInRow = 65_000
 
-// fitRow gives the longest columns a type that is stored outside of the row, until the row fits the server's limit. It
-// leaves key columns and columns that the configuration declares unchanged.
+// fitRow gives the longest columns a type that is stored outside of the row, until the row fits the server's limit. Key
+// and group columns, and columns whose type is given (see declared), stay as they are.
 func fitRow(columns []*declared) {
 	for {
 		total, most := int64(0), int64(256)
@@ -148,8 +148,8 @@ func fitRow(columns []*declared) {
 	}
 }
 
-// outside returns a TEXT or BLOB type for the values of a VARCHAR or VARBINARY, because the server stores those outside
-// of the row.
+// outside returns the TEXT or BLOB type that replaces a VARCHAR or VARBINARY, because the server stores TEXT and BLOB
+// values outside of the row.
 func outside(typ string) string {
 	_, rest, _ := strings.Cut(typ, ")") // rest is the character set and collation
 	if strings.Contains(strings.ToUpper(typ), "BINARY(") {
@@ -185,8 +185,9 @@ func indexKeys(columns []*declared, keys []string) []string {
 	return []string{"  PRIMARY KEY (" + byValue + ")", byKey}
 }
 
-// valueKey returns the columns of an index over an index view's fields, in at most room bytes: as many columns as fit,
-// and of a long column only the beginning. long: some column is not indexed in full. fit: all columns fit.
+// valueKey returns the parts of the MySQL key that finds an index view's entries by value. They take at most `room`
+// bytes: as many columns as fit, and of a long column only the beginning. long: some column is not indexed in full.
+// fit: all columns fit.
 func valueKey(columns []*declared, room int64) (parts []string, long, fit bool) {
 	for _, c := range columns {
 		if c.role != ofIndex {

@@ -21,7 +21,7 @@ type role int
 const (
 	ofRow     role = iota // a field of a row, which may be long and NULL
 	ofIndex               // a value that entities are found by; only the beginning of a long value is indexed
-	ofKey                 // part of the entity's key, which is in a unique key
+	ofKey                 // part of the entity's key, which the table indexes in full
 	ofGroup               // part of a counter's group; the group is the table's primary key
 	ofSum                 // a counter's amount
 	ofVersion             // the cell's version
@@ -246,8 +246,9 @@ func (c *SourceColumn) bare() string { return strings.TrimSpace(notType.ReplaceA
 // foreign has, for each type that MySQL lacks and MariaDB knows, a type that holds the values as texts.
 var foreign = map[string]string{"uuid": "CHAR(36)", "inet4": "VARCHAR(15)", "inet6": "VARCHAR(39)"}
 
-// typeFor returns a type that holds every value of a source's column, with a collation that distinguishes at least as
-// much. r is the role of the view's column. ENUMs and SETs become texts, because their columns may get more members.
+// typeFor returns a type that holds every value of a source's column, with a collation that distinguishes all texts
+// that the source's collation distinguishes. r is the role of the view's column. ENUMs and SETs become texts, because
+// their columns may get more members.
 func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (string, error) {
 	kind := origin.kind()
 	if r == ofSum {

@@ -13,8 +13,7 @@ import (
 	"replicator"
 )
 
-// design returns the CREATE TABLE of a view's table. It fails if a table with the columns that declare chooses could
-// not hold the view.
+// design returns the CREATE TABLE of a view's table. It fails if that table could not hold the view.
 func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (string, error) {
 	columns, err := s.declare(ctx, v, from, nil)
 	if err != nil {
@@ -75,8 +74,8 @@ func creating(v *replicator.View) string {
 	return fmt.Sprintf("creating table %s from its types", settingsOf(v).Table)
 }
 
-// uncreated explains why a server refused to create a view's table. It includes the server's message, because the
-// statement holds no values.
+// uncreated explains why a server refused to create a view's table. It includes the server's message, which can't quote
+// a row's value, because a CREATE TABLE contains none.
 func uncreated(v *replicator.View, err error) error {
 	refused := classify(err, creating(v))
 	var e *mysql.MySQLError

@@ -88,8 +88,8 @@
 // shards · sharded.go, shardedtarget.go, shardedapply.go, shardedcompare.go, shardedcheck.go several databases ·
 // fresh.go tables that were empty · emptied.go tables that were dropped · loss.go tables that were emptied · altered.go
 // tables that change · forget.go deleted cells · walk.go paging through cells and keys · sweep.go entries that a fill
-// did not confirm · compare.go reading for a verification · shadow.go rebuilds beside the live table · foreign.go what
-// those would lose · refit.go tables of earlier definitions · ddl.go, declare.go, design.go missing tables and their
-// types · errors.go, fault.go servers' errors · check.go checks before a start. Decisions common to all sinks are in
-// package judge.
+// did not confirm · compare.go reading for a verification · shadow.go rebuilds beside the live table · foreign.go parts
+// of a table that a swap would lose · refit.go tables of earlier definitions · ddl.go, declare.go, design.go missing
+// tables and their types · errors.go, fault.go servers' errors · check.go checks before a start. Decisions common to
+// all sinks are in package judge.
 package mysql

@@ -13,8 +13,8 @@ type blame int
 const (
 	rowFault     blame = iota // the written row is the cause; assumed for every error that is not in faults
 	serverFault               // the server is the cause, whatever the table; the error is temporary
-	passingFault              // the statement's table is the cause; the error is temporary
-	batchFault                // the batch is the cause: a smaller one may succeed; for a single row, it is temporary
+	passingFault              // the statement's table is the cause (other views go on); the error is temporary
+	batchFault                // the batch is the cause: a smaller one may succeed; a single row's error is temporary
 	sizeFault                 // the batch, or its single row, is too large
 	userFault                 // the sink's user is the cause; the operator must fix the user or its rights
 	tableFault                // the statement's table is the cause; the operator must fix the table

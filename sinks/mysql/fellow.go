@@ -11,12 +11,12 @@ import (
 )
 
 // Each source, such as a shard, has its own states. If several sources have a row of a cell, a view shows the one that
-// came first (judge.Batch.Claim). A later source's row waits in its state. The transaction that removes the shown row
-// writes the waiting row to the table.
+// came first (judge.Batch.Claim). A later source's row waits: only that source's state has it. The transaction that
+// removes the shown row writes the waiting row to the table.
 
 type batchStates struct {
 	own    heldStates
-	others heldStates         // states at other sources, by the id that the entity has at the target's source
+	others heldStates         // the other sources' states, by the entity's id at the target's source, as in own
 	owners map[string][]owner // by view name: the other sources that feed the view
 
 	horizons map[uint32]int64 // by view id: the log position below which deleted cells may have been forgotten
@@ -112,15 +112,14 @@ func (t *Target) readBatch(ctx context.Context, tx *sql.Tx, items []*item) (*bat
 	return s, s.scanOwners(rows)
 }
 
-// fellow is the state that a cell has at another source, which feeds the same view. It includes the view's id in that
-// source's states.
+// fellow is the state that a cell has at another source, with that source's id of the view.
 type fellow struct {
 	owner
 	held *heldState
 }
 
-// fellows returns the states, in a view, that the item's cell has at other sources. known[i] and all[i] are the same
-// state.
+// fellows returns the states that the item's cell has at other sources that feed the view: `known` for package judge
+// and, in the same order, `all` with the stored form.
 func (s *batchStates) fellows(k *keeper, it *item) (known []judge.Fellow, all []fellow) {
 	for i := range s.others[it.entity] {
 		h := &s.others[it.entity][i]
@@ -143,11 +142,11 @@ func (s *batchStates) leads(k *keeper, it *item) bool {
 	return slices.ContainsFunc(known, judge.Fellow.Leads)
 }
 
-// promotion is a change to another source's state of a cell. Until now the view showed this source's row, and the other
-// source's row waited in its state. Now the view shows the other source's row.
+// promotion is a change to another source's state of an item's cell. Until now the view showed the row of the target's
+// source, and the other source's row waited. Now the view shows the other source's row.
 type promotion struct {
-	held  *heldState
-	views cellState // the other source's new state of the cell, in each view
+	held  *heldState // the other source's state of the cell, as it was read
+	views cellState  // the same state after the batch, in each view
 }
 
 // claim decides which source's row of a cell a view shows. `v` is the state of the cell that this source is about to
@@ -180,8 +179,8 @@ func (it *item) claim(batch *judge.Batch, n int, s *batchStates, v *viewState) e
 	return nil
 }
 
-// promote makes a view show another source's rows of the cell, which waited in that source's state (f). barren: the
-// table can't hold these rows, so the view shows nothing for the cell.
+// promote makes a view show the rows that waited in another source's state (f). barren: these rows were rejected or
+// refused, so the view shows nothing for the cell.
 func (it *item) promote(c *converted, f fellow, barren bool) (err error) {
 	i := slices.IndexFunc(it.promoted, func(p promotion) bool { return p.held == f.held })
 	if i < 0 {

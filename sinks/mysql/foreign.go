@@ -17,8 +17,8 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 		return "", err
 	}
 	if !hasRoomBeside(sh.table) {
-		return fmt.Sprintf("the name of table %s is too long: a second table's name, with a suffix, would exceed "+
-			"MySQL's limit", sh.name()), nil
+		return fmt.Sprintf("the name of table %s has more than %d characters, so a second table's name, with the "+
+			"suffix %s, would exceed MySQL's limit", sh.name(), maxName-len(oldTable), oldTable), nil
 	}
 	if _, problems := s.plan(v, sh); len(problems) > 0 && !settingsOf(v).Create {
 		return "", nil // the rebuild will fail with these problems (createShadow)

@@ -15,8 +15,9 @@ import (
 )
 
 // A view's horizon is the log position below which the states of deleted cells may have been forgotten. A batch reads
-// states before horizons. If a state is missing because it was forgotten, its horizon was committed earlier, so the
-// batch sees it. Forgetting locks no partitions: it deletes a state only if the state is unchanged since it was read.
+// the states first, and then the horizons. If a state is missing because it was forgotten, its horizon was committed
+// earlier, so the batch sees it. Forgetting locks no partitions: it deletes a state only if the state is unchanged
+// since it was read.
 
 var _ replicator.Forgetter = (*Target)(nil)
 
@@ -59,7 +60,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 }
 
 // horizons returns, by view id, the log position below which the states of deleted cells may be forgotten. A view that
-// has ended no longer needs its states, so its horizon is above everything.
+// was forgotten or redefined needs no states, so its horizon is above everything.
 func (s *Sink) horizons(ctx context.Context) (map[uint32]int64, error) {
 	found := map[uint32]int64{}
 	err := eachRow(ctx, s.db, func(rows *sql.Rows) error {

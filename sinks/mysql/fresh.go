@@ -6,8 +6,9 @@ import (
 )
 
 // A view is fresh while it is filled for the first time, into a table that was empty. Every row of the table then has a
-// state, so a cell without a state has no old rows to delete. This saves two queries per key. If another program writes
-// into the table, a unique key refuses a row, which ends the freshness.
+// state, so a cell without a state has no old rows to delete. This saves two queries per key. The view is no longer
+// fresh when the fill has ended, or when the server refuses a row: another program may have written a row with the same
+// key.
 
 // startsFresh decides whether a newly registered view is fresh (each row of its table has a state): its table is empty,
 // and no other source or shard writes to it.
@@ -20,10 +21,10 @@ func (k *keeper) startsFresh(ctx context.Context, db *sql.DB, source string) err
 	return err
 }
 
-// grown ends the assumption that every row of a table has a state (fresh.go). It reports whether it held for any view.
-func (t *Target) grown() (were bool) {
+// endFreshness makes all views of the target no longer fresh. It reports whether any was fresh.
+func (t *Target) endFreshness() (wasFresh bool) {
 	for _, k := range t.kept {
-		were = k.fresh.Swap(false) || were
+		wasFresh = k.fresh.Swap(false) || wasFresh
 	}
-	return were
+	return wasFresh
 }

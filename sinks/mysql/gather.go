@@ -7,8 +7,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// gather returns what each cell of an entity, from every source, contributes to a view after the batch. The result is
-// sorted: a field's value comes from the first cell that has one.
+// gather returns what the entity's cells, at every source, contribute to a view after the batch. The contributions are
+// in the order in which the view takes a field's value from them (judge.Order).
 func (t *Target) gather(k *keeper, entity string, items []*item, states *batchStates) ([][]row, error) {
 	current := map[string]cellState{}
 	for _, s := range states.own[entity] {
@@ -55,8 +55,8 @@ func (t *Target) contributed(all []contribution, entity, cell string, rows []row
 	return append(all, contribution{c, rows}), err
 }
 
-// inOrderOf returns the rows of each contribution. It sorts them: a field's value comes from the first cell that has
-// one.
+// inOrderOf sorts contributions in the order in which the view takes a field's value from them (judge.Order), and
+// returns the rows of each.
 func inOrderOf(v *replicator.View, all []contribution) [][]row {
 	slices.SortStableFunc(all, func(a, b contribution) int { return judge.Order(v, a.cell, b.cell) })
 	rows := make([][]row, len(all))

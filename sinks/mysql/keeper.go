@@ -31,8 +31,8 @@ type keeper struct {
 
 	shared   bool // several cells of one key feed the view, so each contribution is kept in the state
 	single   bool // the table has one row per key
-	valued   bool // for a key with very many cells, only changed values are written: see crowd.go
-	distinct bool // a unique key of the table allows each value only once for each entity
+	valued   bool // of a key with very many cells, only changed entries are written, not all of the key's: see crowd.go
+	distinct bool // the table has a unique key on exactly the fields and the key columns
 	ledger   bool // a counter: the table doesn't show a cell's contribution, so the state keeps it
 
 	origin []*SourceColumn // for each key column: the source's column that provides it; nil: unknown
@@ -58,8 +58,8 @@ type kind interface {
 	// missing.
 	row(k *keeper, e replicator.Entry, version int64) (row, error)
 
-	// rows returns the rows that the table should have for a key. cells has what each cell of the key contributes, in the
-	// order in which the view's feeds are configured.
+	// rows returns the rows that the table should have for a key. cells has what each cell of the key contributes, in
+	// the order of View.From.
 	rows(k *keeper, cells [][]row) []row
 
 	// write makes the table show, for each changed key, what its cells now contribute.
@@ -68,8 +68,8 @@ type kind interface {
 
 type change struct {
 	key  []any
-	rows [][]row // the current contributions of the key's cells, in the order of the view's feeds
-	held bool    // the table may hold rows of the key
+	rows [][]row // the current contributions of the key's cells, in the order of View.From
+	held bool    // false: the table certainly has no rows of the key
 
 	taken []row // a counter's earlier contributions, to be subtracted from the sums
 }
@@ -199,8 +199,8 @@ func (s *Sink) keyOrder(v *replicator.View) (order []int, err error) {
 				strings.Join(t.Key, ", "))
 		}
 		if n > 0 && !slices.Equal(here, order) {
-			return nil, fmt.Errorf("the `key` of table %s names the view's key columns in another order than that of "+
-				"table %s: use the same order in both", f.Table, v.From[0].Table)
+			return nil, fmt.Errorf("`key` in [tables.%s] lists the columns in another order than `key` in "+
+				"[tables.%s]. Use the same order in both", f.Table, v.From[0].Table)
 		}
 		order = here
 	}
@@ -227,7 +227,8 @@ func (k *keeper) key(values []any) ([]any, error) {
 }
 
 // ofSource converts a text of digits to a number if the source's column is a DECIMAL, because cells' keys hold a
-// DECIMAL as text. If the source's column is unknown, a text in the target's DECIMAL form counts as a number.
+// DECIMAL as text. If the source's column is unknown, a text counts as a number if it is written exactly as the view's
+// DECIMAL column would show it.
 func (k *keeper) ofSource(i int, v any) any {
 	text, ok := v.(string)
 	if !ok {

@@ -92,9 +92,8 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 			return err
 		}
 		if removed > 0 {
-			s.log.Warn("a counter starts over, so the rows of its table were removed",
-				"sink", s.name, "view", k.view.Name,
-				"rows", removed)
+			s.log.Warn("removed the rows of a counter's table, to count from zero: the view is new, redefined or "+
+				"forgotten, or its states are gone", "sink", s.name, "view", k.view.Name, "rows", removed)
 		}
 		if raised = removed > 0 || known > 0; raised {
 			if _, err := tx.ExecContext(ctx, "UPDATE "+locksTable+" SET epoch = epoch + 1 ORDER BY id"); err != nil {
@@ -172,8 +171,8 @@ func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wron
 	return wrong, end, rollback(tx, err)
 }
 
-// mendSums corrects the wrong sums for which `chosen` returns true, of groups whose hashes are in a range. It returns
-// their number. It first compares without locks, so writers wait only while it corrects sums.
+// mendSums corrects the wrong sums for which `chosen` returns true, among the groups whose hashes are in the range s.
+// It returns how many it corrected. It first compares without locks, so writers wait only while it corrects sums.
 func (t *Target) mendSums(ctx context.Context, k *keeper, s span, chosen func(wrongSum) bool) (n int, err error) {
 	for {
 		wrong, end, err := t.wrongSums(ctx, k, s)
@@ -199,9 +198,8 @@ func (t *Target) mendSums(ctx context.Context, k *keeper, s span, chosen func(wr
 	return n, nil
 }
 
-// mendSpan corrects the wrong sums for which `chosen` returns true, of groups whose hashes are in a range, under the
-// locks of all partitions. If memory doesn't suffice for the whole range, it corrects only the groups with hashes up to
-// `end`.
+// mendSpan is mendSums under the locks of all partitions. If memory doesn't suffice for the whole range, it corrects
+// only the groups with hashes up to `end`.
 func (t *Target) mendSpan(
 	ctx context.Context, k *keeper, s span, chosen func(wrongSum) bool,
 ) (n int, end uint64, err error) {
@@ -223,9 +221,9 @@ func (t *Target) mendSpan(
 				if chosen(s) {
 					done[s.id] = true
 					lacking, groups = append(lacking, s.lacks), append(groups, s.lacks[:len(s.lacks)-1])
-					// A group that the table lacked gets a row now. The collation may treat this group as equal to
-					// groups whose hashes are outside the range. The amounts of those groups then count for the new
-					// row, so compare the sums again.
+					// A group without a row gets one now. The collation may treat this group as equal to groups whose
+					// hashes are outside the range. Their amounts then count for the new row, but the comparison before
+					// this write missed them. So compare again.
 					missing = missing || s.kind == replicator.Missing
 				}
 			}

@@ -16,8 +16,8 @@ var (
 	_ replicator.Emptier = (*Sharded)(nil)
 )
 
-// Left implements replicator.Emptier. A table can be removed only if the program made each of its columns, and nothing
-// else depends on it.
+// Left implements replicator.Emptier. A table can be removed only if the program made each of its columns, and no
+// trigger or foreign key depends on it.
 func (s *Sink) Left(ctx context.Context, view string) (left []replicator.Leftover, err error) {
 	shapes, err := s.leftTables(ctx, view)
 	for i := 0; i < len(shapes) && err == nil; i++ {
@@ -88,11 +88,11 @@ func (s *Sink) removable(ctx context.Context, sh *shape) error {
 		}
 	}
 	if sh.isView || len(theirs) > 0 {
-		return refuse("the program did not create it, or not all of its columns (" + strings.Join(theirs, ", ") + ")")
+		return refuse("another program created it, or some of its columns: " + strings.Join(theirs, ", "))
 	}
 	foreign, err := s.dependents(ctx, sh)
 	if err == nil && len(foreign) > 0 {
-		err = refuse("other things depend on it: " + strings.Join(foreign, ", "))
+		err = refuse("a trigger or foreign key depends on it: " + strings.Join(foreign, ", "))
 	}
 	return err
 }

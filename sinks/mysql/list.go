@@ -143,7 +143,7 @@ func (t *Target) listAmounts(
 	}, "entity >= ? AND entity < ? ORDER BY entity, cell", first, end)
 }
 
-// ListedBy implements replicator.Lister. The names are the same in every shard.
+// ListedBy implements replicator.Lister. It asks one shard, because all shards have the same columns.
 func (t *shardedTarget) ListedBy(view int) []string {
 	for shard, local := range t.local {
 		if local[view] != absent {

@@ -16,16 +16,16 @@ import (
 )
 
 // To notice an emptied table (TRUNCATE, DELETE), each check notes some rows, the witnesses, and the log position of
-// each one's last change. At the next check, the table counts as emptied if at least emptiedEvidence unchanged
-// witnesses are gone, none is left, and no other row is from before the last check. If a person deletes only some rows,
-// other old rows remain.
+// each one's last change. The next check looks for the witnesses that have not changed since. The table counts as
+// emptied if there are at least emptiedEvidence of them, all are gone, and no other row is from before the last check.
+// If a person deletes only some rows, other old rows remain.
 const (
 	emptiedEvidence = 100
-	witnessed       = 1000   // the most keys, or a counter's sums, that a check notes; the next check looks for them
-	witnessRows     = 5000   // the most rows that a check reads to choose the keys that it notes for the next check
-	oldRows         = 20_000 // the most rows that a check searches for an old one, if no noted row is left
+	mostWitnesses   = 1000   // the most witnesses of a check: keys or, for a counter, sums
+	witnessRows     = 5000   // the most rows that a check reads to choose witnesses
+	oldRows         = 20_000 // the most rows that a check reads to find one from before the last check
 	witnessStates   = 20_000 // the most states that one query reads to find the last changes of keys
-	emptiedSample   = 2000   // the most states that a process's first check reads, when no rows are noted yet
+	emptiedSample   = 2000   // the most states that a check reads to find keys that the view must show
 )
 
 // witnesses are some rows that a view's table had at a check. If all of them are gone at the next check, the table may
@@ -80,7 +80,7 @@ func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost 
 	since, now := t.sink.lastChecks.get(k.id), witnesses{at: time.Now(), order: order}
 	if k.ledger {
 		if lost, err = t.lostSums(ctx, tx, k, since); err == nil && !lost {
-			now.sums, err = readSums(ctx, tx, k, " LIMIT "+strconv.Itoa(witnessed))
+			now.sums, err = readSums(ctx, tx, k, " LIMIT "+strconv.Itoa(mostWitnesses))
 		}
 	} else {
 		if len(since.rows) == 0 {
@@ -113,9 +113,9 @@ func (t *Target) shown(ctx context.Context, k *keeper) (keys []replicator.Key, e
 	return keys, err
 }
 
-// firstWitnesses chooses the rows that a process's first check looks for. By the cells' states, the view shows these
-// rows, and they did not change after the view's stored progress. If no progress is stored, the log position `order`
-// serves instead.
+// firstWitnesses chooses the rows that a process's first check looks for. The table must have these rows: the cells'
+// states say so, and no change after the view's stored progress concerns them. If no progress is stored, the log
+// position `order` serves instead.
 func (t *Target) firstWitnesses(ctx context.Context, tx *sql.Tx, k *keeper, order int64) (w witnesses, err error) {
 	keys, err := t.shown(ctx, k)
 	if err != nil {
@@ -129,7 +129,7 @@ func (t *Target) firstWitnesses(ctx context.Context, tx *sql.Tx, k *keeper, orde
 
 // noteRows chooses some keys of a table's rows, and returns the log position of each key's last change.
 func (t *Target) noteRows(ctx context.Context, tx *sql.Tx, k *keeper) (map[replicator.Key]int64, error) {
-	keys, err := k.someKeys(ctx, tx, witnessRows, witnessed)
+	keys, err := k.someKeys(ctx, tx, witnessRows, mostWitnesses)
 	if err != nil {
 		return nil, err
 	}
@@ -150,8 +150,8 @@ func (k *keeper) converted(of []replicator.Key) (keys [][]any) {
 	return keys
 }
 
-// lostRows reports whether the table was emptied since the last check. It looks at the noted rows that no change has
-// touched since: there must be enough of them, none may be left, and no other row may be from before the check.
+// lostRows reports whether the table was emptied since the last check. Of the rows noted then, enough must be unchanged
+// since, and all of these must be gone. No other row may be from before the last check.
 func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	some, err := k.someKeys(ctx, tx, 1, 1)
 	if err != nil {
@@ -163,7 +163,8 @@ func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	}
 	var unchanged []replicator.Key
 	for key, order := range last {
-		// Skip rows that changed since the last check, unless the table is empty now.
+		// A row that changed since the last check proves nothing, unless the table is empty: `last` has only keys that
+		// the view must show.
 		if order == since.rows[key] || len(some) == 0 {
 			unchanged = append(unchanged, key)
 		}

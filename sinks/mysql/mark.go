@@ -78,14 +78,14 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	case err != nil:
 		return t.lost(ctx, classify(err, "table "+viewsTable))
 	case !at.Filling():
-		t.grown()
+		t.endFreshness()
 	}
 	return nil
 }
 
 var _ replicator.Shared = (*Target)(nil)
 
-// Foreign implements replicator.Shared. It names the views whose marks another replicator had changed.
+// Foreign implements replicator.Shared.
 func (t *Target) Foreign() []string { return t.marks.Foreign() }
 
 func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) error {

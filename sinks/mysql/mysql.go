@@ -69,7 +69,7 @@ type Sink struct {
 	widening   widening
 	creating   sync.Mutex // held while the sink's own tables are checked and created
 
-	droppedLeft atomic.Bool
+	droppedLeft atomic.Bool // set once dropLeft has succeeded
 
 	mu     sync.Mutex
 	server *server // nil until the first call of askNow
@@ -132,7 +132,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	}
 	var name string
 	if err := s.db.QueryRowContext(ctx, "SELECT "+serverName).Scan(&name); err != nil {
-		return nil, classify(err, "asking the server for its name")
+		return nil, classify(err, "asking the server for its server_id, hostname and port")
 	}
 	others, err := s.sources.Others(ctx, source)
 	if err != nil {

@@ -25,7 +25,8 @@ type novelty struct {
 // for known ones, and a third of ten million.
 const noveltyWords = 1 << 19
 
-// newNovelty returns nil if there are states already, because then any cell may have one.
+// newNovelty returns an empty filter. If the table of states is not empty, it returns nil, because then any cell may
+// have a state.
 func newNovelty(ctx context.Context, db *sql.DB) (*novelty, error) {
 	var one int
 	err := db.QueryRowContext(ctx, "SELECT 1 FROM "+stateTable+" LIMIT 1").Scan(&one)
@@ -35,7 +36,7 @@ func newNovelty(ctx context.Context, db *sql.DB) (*novelty, error) {
 	return &novelty{seed: maphash.MakeSeed(), bits: make([]atomic.Uint64, noveltyWords)}, nil
 }
 
-// meet records a cell, and reports whether the target may have met it before. If n is nil, it returns true.
+// meet records a cell. It returns false if this is certainly the first call for the cell. If n is nil, it returns true.
 func (n *novelty) meet(entity, cell string) (met bool) {
 	if n == nil {
 		return true

@@ -143,8 +143,9 @@ func (c *column) decimal(v any) (any, error) {
 }
 
 // float converts a number to FLOAT or DOUBLE. The number fits if the shortest form of the stored number has the same
-// digits: 16777217 doesn't fit a FLOAT. For a FLOAT, the result is its exact value as a DOUBLE, because the server
-// compares as DOUBLEs, and because it rejects the shortest digits of the largest FLOAT.
+// digits: 16777217 doesn't fit a FLOAT. For a FLOAT, the result is a DOUBLE that equals the stored FLOAT exactly,
+// because the server compares FLOATs as DOUBLEs. The server also refuses the largest FLOAT in its shortest form,
+// 3.4028235e38.
 func (c *column) float(v any) (any, error) {
 	d, ok := exact(v)
 	if !ok {

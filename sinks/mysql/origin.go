@@ -22,7 +22,8 @@ const originPrefix = "replicator: "
 const mostShown = 200
 
 // originOf returns the COMMENT of a column: the path or expression that its values come from, and a hash of the
-// column's purpose, which includes its configured type. It returns "" if the program does not create the view's table.
+// column's purpose (its role, feeds, path or expression, configured type and joins). It returns "" if the program does
+// not create the view's table.
 func originOf(v *replicator.View, u use) string {
 	settings := settingsOf(v)
 	if !settings.Create {
@@ -49,7 +50,8 @@ func originOf(v *replicator.View, u use) string {
 	return fmt.Sprintf("%s%s (%x)", originPrefix, plain(shows), hash[:4])
 }
 
-// plain replaces characters that are special in a literal, whatever the sql_mode, and shortens the text to mostShown.
+// plain makes a text safe in an SQL literal under every sql_mode: dots replace quotes, backslashes, control and
+// non-ASCII characters. It also shortens the text to mostShown.
 func plain(text string) string {
 	shown := strings.Map(func(r rune) rune {
 		if r < ' ' || r == '\\' || r == '\'' || r > '~' {

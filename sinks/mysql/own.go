@@ -64,8 +64,8 @@ func (s *Sink) createOwn(ctx context.Context) error {
 		return err
 	}
 	if existing[viewsTable] && !existing[stateTable] {
-		s.log.Warn("the table of states is gone, so the views' marks are removed, too",
-			"sink", s.name, "table", stateTable)
+		s.log.Warn("the table of states is gone, so the marks of all views are removed: on_lost decides whether the "+
+			"views are filled again", "sink", s.name, "table", stateTable)
 		if _, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL"); err != nil {
 			return classify(err, "table "+viewsTable)
 		}
@@ -142,7 +142,8 @@ func (s *Sink) register(ctx context.Context, source string, k *keeper) (emptied 
 		}
 		k.fresh.Store(err == nil)
 	}
-	return false, errors.New("another replicator registers the view with another definition at the same time")
+	return false, errors.New("another replicator keeps the view with another definition at the same time. " +
+		"Stop one of the two, or give both the same configuration")
 }
 
 func (s *Sink) insertView(ctx context.Context, e execer, source string, k *keeper) error {
@@ -202,8 +203,8 @@ func (s *Sink) Sources(ctx context.Context) ([]string, error) {
 	return sources, ofViews(err)
 }
 
-// Forget implements replicator.Sink. Without its name, the view gets a new id at its next Open. States that mention the
-// old id then don't count.
+// Forget implements replicator.Sink. It removes the view's name from its rows in replicator_views. The next Open then
+// gives the view a new id, and states that mention the old id don't count.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	_, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ?", view)
 	return ofViews(err)

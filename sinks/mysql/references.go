@@ -26,8 +26,8 @@ func (t *Target) unordered() (n int) {
 }
 
 // unorder turns off the checks of foreign keys between views' tables, if err says that a foreign key refused a row.
-// `before` is what unordered returned before the transaction. again: this call or a concurrent one has turned checks
-// off since, so the transaction should be repeated.
+// `before` is what t.unordered() returned before the transaction. again: this call or a concurrent one has turned
+// checks off since, so the transaction should be repeated.
 func (t *Target) unorder(ctx context.Context, err error, before int) (again bool, failed error) {
 	if !is(err, errNoParent, errChildren) || !t.server.hasUnchecked() {
 		return false, nil

@@ -44,7 +44,8 @@ func (s *Sink) refitting(ctx context.Context, v *replicator.View, sh *shape, fro
 	return s.refitTo(ctx, v, sh, from, outdated(v, sh))
 }
 
-// extending finds the changes for a table that is filled in place. Columns made for a different purpose stay in it.
+// extending finds the changes for a table that is filled in place: nullable columns to add. Columns that the program
+// made for an earlier purpose stay.
 func (s *Sink) extending(ctx context.Context, v *replicator.View, sh *shape, from *origins) (*refit, error) {
 	if _, problems := s.plan(v, sh); len(problems) == 0 || sh.isView {
 		return nil, nil
@@ -137,9 +138,9 @@ func (f *refit) oneRowFor() role {
 	return ofKey
 }
 
-// identifies reports whether the primary key `x` can stay, because two rows of the view always differ in at least one
-// of its columns. For a row view or a counter, `x` must have exactly the columns that identify a row. It may have
-// further columns if another unique key has exactly those that identify a row.
+// identifies reports whether the primary key `x` can stay: any two rows of the view must differ in its columns. For a
+// row view or a counter, `x` must have exactly the columns that identify a row. It may have further columns if another
+// unique key has exactly those that identify a row.
 func (f *refit) identifies(x *index, columns []*declared) bool {
 	if autoOnly(x, f.sh, f.view) {
 		return true
@@ -169,8 +170,8 @@ func (f *refit) addIndexKeys(columns []*declared, primary *index, stay []*index)
 	switch lines = lines[:len(lines)-1]; {
 	case primary == nil: // the table gets the same keys as a new table
 	case autoOnly(primary, f.sh, f.view) && len(f.added)+len(f.dropped) > 0:
-		// The primary key is an AUTO_INCREMENT number, so it stays. Columns of the view were added or dropped, so add a
-		// plain key over the view's values and keys.
+		// The primary key is an AUTO_INCREMENT number, so it stays. Entries are found by a plain key, which must have
+		// the columns that the view has now.
 		lines = []string{strings.Replace(lines[len(lines)-1], "PRIMARY KEY", "KEY", 1)}
 	default:
 		lines = nil
@@ -303,8 +304,8 @@ func (s *Sink) whyInPlace(ctx context.Context, v *replicator.View) (string, erro
 	return s.Foreign(ctx, v)
 }
 
-// madeAnew returns the columns that the program made for an earlier purpose. A rebuild drops or recreates those in
-// gone. Those in left stay, because the view must be rebuilt in place, for the reason in why.
+// madeAnew returns the columns that the program made for an earlier purpose: as `gone` if a rebuild drops or recreates
+// them, as `left` if they stay. They stay if the view must be rebuilt in place, and `why` is the reason.
 func (s *Sink) madeAnew(ctx context.Context, v *replicator.View, sh *shape) (gone, left []string, why string, err error) {
 	old := outdated(v, sh)
 	for _, c := range sh.columns {

@@ -34,8 +34,8 @@ func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 			found = true
 		case !x.whole(names):
 			// INSERT … ON DUPLICATE KEY UPDATE would change another row that has the same value.
-			problems = append(problems, fmt.Sprintf("its unique key %s is not made of the %s (%s), so "+
-				"two rows with the same value would overwrite each other: %s",
+			problems = append(problems, fmt.Sprintf("its unique key %s does not include the whole %s "+
+				"(%s), so two rows with the same value in that unique key would overwrite each other: %s",
 				x.name, what, strings.Join(names, ", "), x.withoutUnique(k.table)))
 		}
 	}

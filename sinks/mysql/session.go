@@ -23,8 +23,8 @@ const Timeout = 30 * time.Second
 //   - lock waits that are shorter than the read timeout, so that a long wait becomes a visible error
 //   - short net timeouts, so that the server soon ends a session whose client stops in the middle of a statement
 //   - no notes, because an UPDATE of many rows would make one for each row
-//   - an index lookup for each key of a list while a statement is planned. With outdated index statistics instead, the
-//     server reads a whole table for a few hundred keys
+//   - index dives for lists of any length, because by outdated index statistics the server would read a whole table for
+//     a few hundred keys
 func settings(silence time.Duration) []string {
 	seconds := func(d time.Duration) int { return int(max(d, time.Second) / time.Second) }
 	return []string{
@@ -69,8 +69,8 @@ type server struct {
 	hasAlias bool // whether an INSERT may name its new rows
 }
 
-// newServer returns what is known of a server with this VERSION(). Only MySQL has row aliases, since 8.0.19. Earlier
-// releases don't warn about VALUES() in ON DUPLICATE KEY UPDATE.
+// newServer returns what is known of a server with this VERSION(). MySQL has row aliases since 8.0.19. Other servers
+// get VALUES() instead (newRow), without a warning.
 func newServer(version string, packet int) *server {
 	s := &server{version: version, packet: packet}
 	s.hasAlias = !s.isMariaDB() && !strings.HasPrefix(version, "5.") && !olderThanAlias(version)

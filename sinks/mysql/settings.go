@@ -215,8 +215,8 @@ func (r *viewReader) shardOn(columns []string) {
 		r.Problem("shard_on", "%q is the sum, which changes with every write. Name a column of the group", on)
 	case r.View.Kind == "row" && !inKey &&
 		judge.Shares(r.View, func(table string) bool { return r.Config.Table(table).Column != "" }):
-		r.Problem("shard_on", "%q is not a column of the key. Several cells make the row, and they would land in "+
-			"different shards. Name a column of the key", on)
+		r.Problem("shard_on", "%q is not a key column of the view. Several cells contribute to one row, and would "+
+			"land in different shards. Name a key column", on)
 	}
 	if len(r.shards) > 1 {
 		for _, shard := range r.shards {

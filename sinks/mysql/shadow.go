@@ -140,8 +140,8 @@ func (s *Sink) tableName(name string) string {
 	return sqlname.Quote(database) + "." + sqlname.Quote(table)
 }
 
-// Swap implements replicator.Shadower. It renames both tables of each view, and registers the shadow under the view's
-// name.
+// Swap implements replicator.Shadower. For each view, it renames the live table and the shadow's table, and registers
+// the shadow under the view's name.
 func (s *Sink) Swap(ctx context.Context, source string, views []*replicator.View) error {
 	if err := s.completeSwaps(ctx); err != nil {
 		return err
@@ -181,16 +181,17 @@ func noShadow(v *replicator.View) error {
 		v.Name, settingsOf(v).Table+shadowTable)), v.Name)
 }
 
-// trySwaps finds the views that can't be swapped in, before a swap shuts out other processes. For each view, it renames
-// both tables and back in one statement, which no reader sees. If another session has locked a table, it waits a
-// second, and then refuses the view, unless `views` has only this view.
+// trySwaps finds the views that can't be swapped in, before a swap shuts out other processes. For each view, one
+// statement renames the live table and the shadow's table and back, which no reader sees. The statement waits a second
+// for other sessions that use the tables.
 func (s *Sink) trySwaps(ctx context.Context, views []*replicator.View) error {
 	var refused []error
 	err := s.impatient(ctx, 1, func(conn *sql.Conn) error {
 		for _, v := range views {
 			switch err := s.trySwap(ctx, conn, v); {
 			case err == nil || is(err, errLockWait) && len(views) == 1:
-				// After a lock timeout, a view that is swapped alone is not refused, because Swap waits longer.
+				// The lock timeout of a single view is no refusal: the RENAME in Swap waits longer, and keeps no other
+				// view waiting.
 			case ofTable(err):
 				refused = append(refused, replicator.OfView(fmt.Errorf("view %s: %w", v.Name, classify(err, swappingIn)), v.Name))
 			case replicator.IsOfViews(err):
@@ -240,7 +241,8 @@ func (s *Sink) completeSwaps(ctx context.Context) error {
 		}
 	}
 	if undone != nil {
-		s.log.Warn("a swap that was cut short can't be completed, so it was undone", "sink", s.name, "error", undone)
+		s.log.Warn("the server refuses to complete a swap that was cut short, so the swap was undone; the rebuild "+
+			"tries it again", "sink", s.name, "error", undone)
 	}
 	return err
 }
@@ -335,9 +337,9 @@ func (s *Sink) notRenamed(ctx context.Context, begun []swapping) (left []swappin
 	return left, nil
 }
 
-// takeBack marks rebuilt views as filled again, after the server refused to swap them in.
-func takeBack(ctx context.Context, tx *sql.Tx, left []swapping) error {
-	for _, b := range left {
+// takeBack resets the phase of rebuilt views that the server refused to swap in: from swapping to filled.
+func takeBack(ctx context.Context, tx *sql.Tx, refused []swapping) error {
+	for _, b := range refused {
 		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ? WHERE id = ?", replicator.PhaseFilled, b.id)
 		if err != nil {
 			return err

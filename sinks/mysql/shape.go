@@ -226,9 +226,10 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*ke
 	}
 	if sh == nil {
 		database, table := split(settingsOf(v).Table, s.database)
-		return nil, replicator.Fatal(fmt.Errorf("the table %s.%s is missing in sink %s, or the user may not see it. "+
-			"Run `replicator rebuild %s`, which creates and fills it, or set create = true in the view. "+
-			"`replicator schema` prints its DDL", database, table, s.name, v.Name))
+		return nil, replicator.Fatal(fmt.Errorf("table %s.%s is missing in sink %s, or the user may not see it. "+
+			"If it is missing, run `replicator rebuild %s`, which creates and fills it, or set create = true in the "+
+			"view, so that the program creates it. `replicator schema` prints its DDL. If it exists, grant the "+
+			"user SELECT, INSERT, UPDATE and DELETE on it", database, table, s.name, v.Name))
 	}
 	k, problems := s.plan(v, sh)
 	if k != nil {

@@ -189,7 +189,7 @@ func (s *Sharded) marksOf(ctx context.Context, source string) ([][]replicator.Ma
 	return by, err
 }
 
-// Sources implements replicator.Sourced. Every view lives in the first shard, so only that shard is asked.
+// Sources implements replicator.Sourced. It asks the first shard, which has at least a part of every view.
 func (s *Sharded) Sources(ctx context.Context) ([]string, error) { return s.shards[0].Sources(ctx) }
 
 // lowest lowers a view's mark (its progress) to the lowest of all shards. It returns false if a shard doesn't know the

@@ -41,9 +41,9 @@ func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 	return batch.Applied(), nil
 }
 
-// rounds splits a batch by shard and by round. The first round puts entries, the second only removes them. A share
-// whose turn is `either` goes into the round of the op's other shares for the shard, so that one transaction applies
-// them together.
+// rounds splits a batch by shard and by round. The first round puts entries, the second only removes them. If a shard
+// may get a share in either round, it gets the share together with its other shares of the op, so that one transaction
+// applies them all.
 func (t *shardedTarget) rounds(ops []replicator.Op) (put, take []judge.Part) {
 	put, take = t.parts(), t.parts()
 	for i, op := range ops {
@@ -84,8 +84,8 @@ const (
 	either              // in either round: no other shard can hold the entries
 )
 
-// split divides an op's values among the shards. If a column of the key decides the shard, the other shards get
-// nothing. With `everywhere` set, the other shards get empty values, which remove misplaced entries.
+// split divides an op's values among the shards. If a column of the key decides the shard, only the key's shard gets
+// the value. With `everywhere` set, the others get empty values, which remove entries that are in a wrong shard.
 func (t *shardedTarget) split(op *replicator.Op, everywhere bool) [][]share {
 	shares := make([][]share, len(t.shards))
 	add := func(shard int, v replicator.Value, entries []replicator.Entry, turn turn) {
@@ -140,8 +140,8 @@ func (t *shardedTarget) applyRound(ctx context.Context, round []judge.Part) ([]r
 	return outcomes, err
 }
 
-// withdraw handles values of which a shard rejected its part: it removes the other parts from the shards that applied
-// them. A value that can't be written as a whole contributes nothing.
+// withdraw takes back values that one shard rejected: it removes their entries from the shards that applied them. A
+// value that can't be written as a whole contributes nothing.
 func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected map[replicator.ValueAt][]error) error {
 	back := t.parts()
 	for shard := range put {

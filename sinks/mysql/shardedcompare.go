@@ -10,13 +10,13 @@ import (
 // Compare implements replicator.Target. It compares each shard with the entries that belong there, so it also finds an
 // entry that is in a wrong shard.
 func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
-	expected := map[belongs][]bool{}
+	expected := map[unit][]bool{}
 	parts := t.parts()
 	for i, op := range ops {
 		for shard, shares := range t.split(&op, true) {
 			op.Values = nil
 			for _, p := range shares {
-				at := t.belongs(&op, t.global[shard][p.value.View])
+				at := t.unit(&op, t.global[shard][p.value.View])
 				if expected[at] == nil {
 					expected[at] = make([]bool, len(t.shards))
 				}
@@ -53,13 +53,13 @@ func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]rep
 		}
 	}
 	for at, n := range indexOf {
-		differences[n].Kind = wholeKind(kinds[at], expected[t.belongs(&ops[at.Op], at.View)])
+		differences[n].Kind = wholeKind(kinds[at], expected[t.unit(&ops[at.Op], at.View)])
 	}
 	return differences, nil
 }
 
-// wholeKind combines the shards' differences in one value into one. A kind is "" if the shard holds what is expected of
-// it.
+// wholeKind makes one kind of difference of a value from the kinds that its shards report. A shard's kind is "" if the
+// shard holds what is expected of it.
 func wholeKind(kinds []replicator.DifferenceKind, expected []bool) replicator.DifferenceKind {
 	dead, want, held := true, false, false
 	for shard, kind := range kinds {
@@ -84,16 +84,16 @@ func wholeKind(kinds []replicator.DifferenceKind, expected []bool) replicator.Di
 	return judge.Difference(want, held, false)
 }
 
-// belongs identifies what is compared as a whole: a cell's contribution to a view or, if several cells are merged, the
+// unit identifies what is compared as a whole: a cell's contribution to a view or, if several cells are merged, the
 // contribution of all cells of an entity.
-type belongs struct {
+type unit struct {
 	view int
 	cell replicator.Cell
 }
 
-func (t *shardedTarget) belongs(op *replicator.Op, view int) belongs {
+func (t *shardedTarget) unit(op *replicator.Op, view int) unit {
 	if t.shards[0].kept[view].shared {
-		return belongs{view, replicator.Cell{Key: op.Cell.Key}}
+		return unit{view, replicator.Cell{Key: op.Cell.Key}}
 	}
-	return belongs{view, op.Cell}
+	return unit{view, op.Cell}
 }

@@ -11,8 +11,8 @@ import (
 
 var _ replicator.Parted = (*Sharded)(nil)
 
-// ForgetLost implements replicator.Parted. It forgets a view that lives in every shard only in the shards that lost it.
-// The other shards still show it correctly, and forgetting would empty a counter's table there.
+// ForgetLost implements replicator.Parted. A view that lives in every shard is forgotten only in the shards that lost
+// it. The other shards still show it correctly, and forgetting would empty a counter's table there.
 func (s *Sharded) ForgetLost(ctx context.Context, v *replicator.View, sources []string) error {
 	if !s.spread[v.Name] {
 		return s.Forget(ctx, v.Name)
@@ -53,8 +53,8 @@ func holds(m replicator.Mark, fingerprint string) bool {
 	return !m.Position.IsZero() && replicator.SameDefinition(m.Fingerprint, fingerprint)
 }
 
-// Lacking implements replicator.Parted. A view without a ShardOn lives in the first shard. If only another shard has
-// it, the shards were reordered.
+// Lacking implements replicator.Parted. A view without a ShardOn must be in the first shard. If it is in another shard,
+// the shards were reordered.
 func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string, error) {
 	by, err := s.marksOf(ctx, source)
 	if err != nil {

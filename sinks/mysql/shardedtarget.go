@@ -67,7 +67,8 @@ func (t *shardedTarget) each(do func(shard int, target *Target) error) error {
 	})
 }
 
-// Versions implements replicator.Target. If a key belongs to one shard, only that shard has states of it.
+// Versions implements replicator.Target. If a column of the key decides the shard (inKey), only the key's own shard has
+// states of it.
 func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	by := make([]judge.Versions, len(t.shards))
 	err := t.each(func(shard int, target *Target) (err error) {
@@ -96,7 +97,7 @@ func (t *shardedTarget) Mark(ctx context.Context, at replicator.Standing) error 
 	return t.each(func(_ int, target *Target) error { return target.Mark(ctx, at) })
 }
 
-// Foreign implements replicator.Shared. It names the views whose marks another replicator had changed in any shard.
+// Foreign implements replicator.Shared. It names the views that Foreign names in any shard.
 func (t *shardedTarget) Foreign() (views []string) {
 	for _, target := range t.shards {
 		if target != nil {
@@ -178,7 +179,7 @@ func (t *shardedTarget) pageCells(
 	})
 }
 
-// Strays implements replicator.Tidier. It lists orphans shard by shard, and adds the shard to each Stray's At.
+// Strays implements replicator.Tidier. It lists strays shard by shard, and adds the shard to each Stray's At.
 func (t *shardedTarget) Strays(
 	ctx context.Context, view int, after string, limit int,
 ) ([]replicator.Stray, string, error) {
@@ -230,8 +231,8 @@ func page[T any](
 		return nil, "", err
 	}
 	if at.Shard < 0 || at.Shard >= len(t.shards) {
-		return nil, "", fmt.Errorf("sink %s has no shard number %d, which the cursor of a listing names",
-			t.sink.name, at.Shard)
+		return nil, "", fmt.Errorf("sink %s has no shard number %d: the sink had other shards when the listing began. "+
+			"Begin the listing again", t.sink.name, at.Shard)
 	}
 	some, next, err := read(at.Shard, at.After)
 	if err != nil {

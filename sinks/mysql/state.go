@@ -105,7 +105,7 @@ func (c cellState) seen(i int) bool {
 	return false
 }
 
-var errState = errors.New("the stored state is damaged. Delete the cell's row from table " + stateTable +
+var errState = errors.New("the stored state is damaged. Delete this cell's row from table " + stateTable +
 	", and then run `replicator rebuild " + remedy.Views + "`")
 
 // parseState parses the stored form of a state. The kept contributions are substrings of stored.
@@ -155,7 +155,7 @@ func described(entity, cell []byte) string {
 	e := wire.NewReader(string(entity))
 	c, err := parseCell(e.Text(), string(entity), string(cell))
 	if err != nil {
-		return fmt.Sprintf("a cell %x of an entity %x", cell, entity)
+		return "a cell whose key is damaged"
 	}
 	return fmt.Sprintf("cell %s of entity %s", strings.Trim(c.Table+"."+c.Column, "."), c.Key)
 }

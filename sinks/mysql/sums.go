@@ -181,9 +181,8 @@ func (c *comparison) add(state cellState) (unmatched []row, err error) {
 	return unmatched, nil
 }
 
-// match counts contributions to groups that the comparison has no record of yet. The table may lack a contribution's
-// exact group, and have one that its collation treats as equal. The contribution then counts for the group in the
-// table.
+// match adds contributions to groups that the comparison has no record of yet. If the table lacks a contribution's
+// group, but has a group that its collation treats as equal, the contribution counts for the latter.
 func (c *comparison) match(ctx context.Context, unmatched []row) error {
 	for some := range slices.Chunk(unmatched, maxList) {
 		shown, err := readSums(ctx, c.q, c.k, " WHERE "+c.k.isOneOf(some))
@@ -222,8 +221,8 @@ func (c *comparison) count(group, contribution row) {
 // groupsAsked is how many groups one statement looks up, each by its own SELECT.
 const groupsAsked = 100
 
-// matchByCollation adds each contribution to its group. If the table has another group that its collation treats as
-// equal, it adds the contribution to that group.
+// matchByCollation adds each contribution to the group in the table that the collation treats as equal. If there is
+// none, it adds the contribution to the contribution's own group.
 func (c *comparison) matchByCollation(ctx context.Context, contributions []row) error {
 	var selects []string
 	var groups []row

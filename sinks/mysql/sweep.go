@@ -14,8 +14,8 @@ import (
 )
 
 // Unclaimed implements replicator.Tidier. It finds the keys in the view's table to which no cell contributes, as the
-// states show, and returns one cell per key and feed. The caller re-reads these cells, which removes orphaned entries.
-// In a counter, Unclaimed corrects wrong sums instead.
+// states show. Of each such key, it returns the cells that could feed the view, one for each element of View.From. The
+// caller re-reads these cells, which removes orphaned entries. In a counter, Unclaimed corrects wrong sums instead.
 func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	if k.ledger {
@@ -77,7 +77,7 @@ func claimed(ctx context.Context, q querier, owners []owner, keys []replicator.K
 type owner struct {
 	source string
 	id     uint32
-	salt   salt // hashed before a contribution, to make its digest in that source's states; ownersOf leaves it nil
+	salt   salt // for the digests in that source's states; nil if ownersOf made the owner
 }
 
 // ownersOf returns all sources that feed a view, this one included.
@@ -91,8 +91,9 @@ func ownersOf(ctx context.Context, q querier, view string) (all []owner, err err
 	return all, err
 }
 
-// keyKinds returns a sample value for each part of the key of the view's first table, to show the part's type. If the
-// source can't be asked for its columns, the values of a stored cell's key are the samples; nil if there is none.
+// keyKinds returns a sample value for each part of the key of the view's first table. The sample has the Go type of the
+// part (keyKind). If the source can't be asked for its columns, the values of a stored cell's key are the samples; nil
+// if there is none.
 func (t *Target) keyKinds(ctx context.Context, k *keeper) ([]any, error) {
 	table := k.view.From[0].Table
 	from := t.sink.origins(t.source)
@@ -134,7 +135,7 @@ func (c *SourceColumn) keyKind() any {
 }
 
 // knownKinds returns the values of some stored cell's key, as samples of their types; nil if there is no cell. It also
-// looks at other sources, because this one may have no states yet.
+// looks for cells of other sources, because the target's source may have no states yet.
 func (t *Target) knownKinds(ctx context.Context, view, table string) ([]any, error) {
 	owners, err := ownersOf(ctx, t.sink.db, view)
 	if err != nil {
@@ -236,8 +237,8 @@ func (c *column) asSource(text string, known any) (any, error) {
 	return text, nil
 }
 
-// withDigitsAs appends zeros after the point until there are as many digits as in another text, because a column of the
-// source always shows the same number of digits.
+// withDigitsAs appends zeros after the point until there are as many digits as in `other`, a sample of the source
+// column. The source writes all values of a column with the same number of digits, and so do cells' keys.
 func withDigitsAs(text, other string) string {
 	_, digits, _ := strings.Cut(other, ".")
 	_, own, point := strings.Cut(text, ".")

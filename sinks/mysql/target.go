@@ -17,11 +17,11 @@ type Target struct {
 	views  []*replicator.View
 	kept   []*keeper // the views' tables, in the order of views
 	shared bool      // several cells of one key feed at least one view
-	valued bool      // some view writes only differences for keys with very many cells
-	whole  bool      // some view always needs the states of all cells of a key
+	valued bool      // keeper.valued is set for at least one view
+	whole  bool      // at least one view merges cells, and keeper.valued is not set for it
 	crowds crowds
 	server *server
-	epoch  int64 // epoch in replicator_locks at the open; a swap of a rebuilt view raises it
+	epoch  int64 // epoch in replicator_locks at the open; a swap raises it, and this target must be opened again
 
 	retired map[uint32]bool // ids of views that were forgotten or redefined
 	marks   *judge.Marks
@@ -32,7 +32,8 @@ type Target struct {
 
 var _ replicator.Target = (*Target)(nil)
 
-// salt precedes a view's contributions in their digests, so that digests differ between views.
+// salt is hashed before a contribution, to make its digest. Each view has its own salt, so equal contributions to two
+// views have different digests.
 type salt = []byte
 
 // Versions implements replicator.Target. It reads the versions from the cells' states.

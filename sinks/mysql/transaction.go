@@ -164,8 +164,8 @@ func (w *writer) locked(rows *sql.Rows, n int) error {
 		return errSwapped
 	}
 	if len(epochs) != n {
-		return fmt.Errorf("table %s has lost rows. The running program opens the views again automatically, "+
-			"which adds them", locksTable)
+		return fmt.Errorf("rows of table %s are missing. The program adds them when it opens the views again, "+
+			"which it does automatically", locksTable)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ type heldState struct {
 	views  cellState
 	stored string // the cell's state as it is stored; "" if none was read
 
-	source, entity string // for a state of another source: the source, and the key's id among its states; else ""
+	source, entity string // for another source's state: that source, and the entity's id there; else both ""
 }
 
 func (s heldStates) of(entity, cell string) heldState {
@@ -257,7 +257,7 @@ func scanStates(rows *sql.Rows, f func(entity, cell []byte, state cellState, sto
 		stored := string(raw)
 		state, err := parseState(stored)
 		if err != nil {
-			return replicator.Fatal(fmt.Errorf("table %s: %s (entity = x'%x' AND cell = x'%x'): %w", stateTable,
+			return replicator.Fatal(fmt.Errorf("table %s: %s (WHERE entity = x'%x' AND cell = x'%x'): %w", stateTable,
 				described(entity, cell), entity, cell, err))
 		}
 		if err := f(entity, cell, state, stored); err != nil {

@@ -11,8 +11,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Rows are found by their key, a counter's rows by their group. If the server changes such a column whenever another
-// one is written, a row gets a key that no cell has. So such a table is refused.
+// Rows are found by their key, a counter's rows by their group. If the server changes such a column automatically, when
+// another column is written, a row gets a key that no cell has. So such a table is refused.
 
 type trigger struct{ name, body string }
 

@@ -47,9 +47,10 @@ type widened struct {
 // askAgain is how long the answer about a column is cached, so that many values that don't fit cause only one query.
 const askAgain = time.Second
 
-// makeRoom handles `err`: a value did not fit a column. If the source's column is wider now, and the program made the
-// view's column, makeRoom widens the view's column. If it returns `again`, the caller must open the view again.
-// Otherwise `reason` is `err`, with advice if there is any.
+// makeRoom handles the error of a value that did not fit a column. If the source's column is wider now, and the program
+// made the view's column, makeRoom widens the view's column. `again` is the error with which Apply must end: the column
+// was widened, so the view must be opened again, or widening failed. If again is nil, `reason` says why the value is
+// rejected: it is `err`, with the ALTER TABLE if one would help.
 func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, again error) {
 	var misfit misfitError
 	if !errors.As(err, &misfit) || misfit.column == k.version || k.ledger && misfit.column == k.amount() {
@@ -155,8 +156,9 @@ func (s *Sink) widenOwn(ctx context.Context, k *keeper, statement string) (done 
 			"statement", statement)
 		return true, nil
 	case errors.As(err, &refused) && !is(err, errLockWait):
-		s.log.Warn("a column is narrower than the source's, and the server would have to copy the table to widen it",
-			"sink", s.name, "view", k.view.Name, "statement", statement, "error", classify(err, "widening a column"))
+		s.log.Warn("a column is narrower than the source's, and is not widened, because the server would have to "+
+			"copy the table; run the statement when the table may be copied", "sink", s.name, "view", k.view.Name,
+			"statement", statement, "error", classify(err, "widening a column"))
 		return false, nil
 	}
 	return false, classify(err, "widening a column")

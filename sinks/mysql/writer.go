@@ -15,7 +15,7 @@ type writer struct {
 	ctx    context.Context
 	conn   connection
 	server *server
-	epoch  int64 // epoch in replicator_locks at the open; a swap of a rebuilt view raises it
+	epoch  int64 // see Target.epoch
 
 	// apart makes the writer send each statement alone, to find out which one the server refuses.
 	apart bool
@@ -89,9 +89,9 @@ const allViews = -1
 func (e *viewError) Error() string { return e.err.Error() }
 func (e *viewError) Unwrap() error { return e.err }
 
-// remove deletes the rows of changed keys. If no cell contributes to a key any more, it deletes only rows with exactly
-// that key. An application may have changed only the key's case: then a new row, which the collation treats as equal,
-// may have replaced the old one, and must stay.
+// remove deletes the rows of changed keys, and of key variants that the collation treats as equal. If no cell
+// contributes to a key any more, it leaves the variants' rows: if an application changed only the key's case, a row of
+// the new variant may already have replaced the old one, and must stay.
 func (w *writer) remove(k *keeper, changes []change) error {
 	var held, gone []change
 	for _, c := range changes {
@@ -109,11 +109,12 @@ func (w *writer) remove(k *keeper, changes []change) error {
 	if !slices.ContainsFunc(k.keys, (*column).collates) {
 		return w.removeWhere(k, gone, k.keys)
 	}
-	return w.removeWhere(k, gone, k.keys, exactly(k.keys)) // k.keys is compared as well, so that its index can be used
+	// The exact comparison can't use an index, but the comparison with k.keys as they are can.
+	return w.removeWhere(k, gone, k.keys, exactly(k.keys))
 }
 
-// removeWhere deletes the rows that have the key of one of the changes. Each element of `lists` is the columns to
-// compare with that key: as they are, or converted to binary. A row is deleted only if the columns of every list match.
+// removeWhere deletes the rows whose columns equal the key of one of the changes. With several `lists` of columns, such
+// as the columns as they are and the columns converted to binary, each list must equal the key.
 func (w *writer) removeWhere(k *keeper, changes []change, lists ...[]*column) error {
 	for some := range slices.Chunk(changes, maxList) {
 		w.beginWrite(k, "DELETE", "FROM ", k.table, " WHERE ")
@@ -145,14 +146,15 @@ func exactly(columns []*column) []*column {
 	return exact
 }
 
-// oneOf returns an SQL condition: the columns hold one of n tuples of values.
+// oneOf returns the SQL condition that the columns equal one of n tuples of values.
 func oneOf(columns []*column, n int, tuple func(n int) []any) string {
 	return string(appendOneOf(nil, columns, n, tuple))
 }
 
-// appendOneOf appends a condition that columns hold one of n tuples. Further values in a tuple are ignored. It avoids
-// (a, b) IN ((x, y), (z, w)) in two cases: if a text column has another character set than the connection, MariaDB
-// finds no rows; for a DECIMAL, MySQL 5.7 refuses values that are not BIGINTs.
+// appendOneOf appends the condition that the columns equal one of n tuples. A tuple may be longer than the list of
+// columns: its other values are ignored. It avoids (a, b) IN ((x, y), (z, w)) in two cases: if a text column has
+// another character set than the connection, MariaDB finds no rows; for a DECIMAL, MySQL 5.7 refuses values that are
+// not BIGINTs.
 func appendOneOf(b []byte, columns []*column, n int, values func(n int) []any) []byte {
 	if len(columns) == 1 {
 		b = append(append(b, columns[0].quoted...), " IN ("...)
