@@ -143,9 +143,9 @@ func nextValue(b []byte) (kind byte, value, rest []byte, err error) {
 
 var errKeyCut = errors.New("is cut short")
 
-// Partitions is the number of partitions that keys are divided into. Two workers of a pipeline never share a partition,
-// and sinks take locks by partition, so the workers never wait for each other. Sinks store the number: it must never
-// change.
+// Partitions is the number of partitions that keys are divided into. Two lanes of a pipeline never share a partition,
+// and sinks take locks by partition, so the lanes never wait for each other's locks. Sinks store the number: it must
+// never change.
 const Partitions = 64
 
 // Partition returns the key's partition, 0 ≤ p < Partitions.
@@ -229,7 +229,7 @@ func UnescapePart(text string) string {
 	return strings.NewReplacer("%3A", ":", "%25", "%").Replace(text)
 }
 
-// AppendString appends the key in the form that String gives it, and allocates nothing else.
+// AppendString appends the text that String returns.
 func (k Key) AppendString(dst []byte) []byte {
 	from := len(dst)
 	for rest := []byte(k); len(rest) > 0; {
@@ -278,7 +278,7 @@ func FormatValue(v any) string {
 	return string(AppendValue(make([]byte, 0, 64), v))
 }
 
-// AppendValue appends v in the form that FormatValue gives it.
+// AppendValue appends the text that FormatValue returns.
 func AppendValue(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:

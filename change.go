@@ -11,7 +11,7 @@ type Table struct {
 	Shared   bool   // a pattern whose key does not name the table, so one cell may have rows in several tables
 	Key      []string
 	Column   string   // the column with the column role, which divides a key's rows into cells; "": none
-	Version  string   // the row with this column's highest value is its cell's newest; "": the row with the highest Order
+	Version  string   // the column whose highest value marks a cell's newest row; "": the highest Order marks it
 	Offset   []string // the columns in whose order a scan pages through the table; empty: the primary key
 	Body     string   // the body column; "": there is none, and a row's own columns are its fields
 	Codec    string   // how the body is encoded; "" without a body

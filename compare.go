@@ -15,8 +15,8 @@ type Difference struct {
 	// includes other cells.
 	Held []Entry
 
-	// Name is the wrong entry's name if the search for strays (Tidier.Strays) may find the same entry again; otherwise
-	// "".
+	// Name is the wrong entry's name if the search for strays (Tidier.Strays) may find the same entry, which then must
+	// not count twice; otherwise "".
 	Name string
 
 	Shards []string // the shards in which the view is wrong; empty: the sink has no shards

@@ -8,7 +8,7 @@ import (
 
 // ErrLost: reading can't continue from a position. The source purged its log, began a new log, or lacks transactions
 // that were already read.
-var ErrLost = errors.New("the source no longer has its log at the checkpoint")
+var ErrLost = errors.New("the source no longer has its log after the checkpoint")
 
 // ErrSinkLost: a sink holds less than was applied to it, because it was emptied, restored from a backup, or failed
 // over.
@@ -16,7 +16,7 @@ var ErrSinkLost = errors.New("the sink lost what was applied to it")
 
 // ErrPartFellBack: one part of a sink, such as a shard, returned to an older state. Its entries no longer match what
 // the other parts remember. Replaying the log does not repair that, so the views are filled again.
-var ErrPartFellBack = errors.New("a part of the sink was set back to an older state")
+var ErrPartFellBack = errors.New("a part of the sink (a shard or a server) lost its latest data")
 
 // ErrUnlogged: rows of a table changed, and the log does not say which. Examples are a TRUNCATE, a statement logged as
 // text, a different table renamed to the table's name, and rows that can't be read.
@@ -29,8 +29,8 @@ var ErrEmptied = fmt.Errorf("%w", ErrUnlogged)
 var ErrOtherTables = errors.New("reading begins again with the tables that match now")
 
 // ErrOpenAgain: a swap of a rebuilt view or an ALTER TABLE changed the targets since the views were opened. Nothing is
-// wrong: the views are opened again.
-var ErrOpenAgain = errors.New("the views are opened again")
+// wrong: the next session opens the views again.
+var ErrOpenAgain = errors.New("replicator opens the views again")
 
 // ErrClaimed: another shard of the source has a row of the same cell, and the view shows that row.
 var ErrClaimed = errors.New("another shard of the source has a row of this key")
@@ -43,21 +43,21 @@ var ErrRebuilding = errors.New("it is being rebuilt already")
 
 var ErrPaused = errors.New("it is paused: resume it first")
 
-// Overtaken is the error of a Target.Mark that saved nothing, because the sink has the view's progress in a different
-// epoch of the log. A replicator that reads another server has registered a higher epoch, or has begun a later fill of
-// the view.
+// Overtaken is the error of a Target.Mark that saved nothing, because the sink's position of the view is in another
+// epoch of the log (EpochOf) than the caller's. Another replicator, which reads another server, has marked a higher
+// epoch. Or it has begun a later fill of the view, whose position counts in any epoch.
 type Overtaken struct {
 	View string
 	By   Position // the view's position in the sink
 }
 
 func (e *Overtaken) Error() string {
-	return fmt.Sprintf("view %s: another replicator, which reads another server, has taken it over", e.View)
+	return fmt.Sprintf("view %s: another replicator, which reads another server, has taken the view over", e.View)
 }
 
 // ErrTakenOver is a Kafka sink's error: another process now publishes the view. That process may be a short repair, or
 // may run until the operator stops one of the two. Taking the view back at once would interrupt it.
-var ErrTakenOver = errors.New("another process has taken it over")
+var ErrTakenOver = errors.New("another process now publishes the view")
 
 type tableError struct {
 	table string
@@ -136,8 +136,8 @@ func Troubled(views []*View, err error) (groups [][]*View, others []*View) {
 // IsOfViews reports whether err concerns single views or tables, and not a whole sink or source.
 func IsOfViews(err error) bool { return visit(err, func(func(*View) bool) {}) }
 
-// visit calls onPart for each part of err that concerns only some views, which are those for which `concerned` is true.
-// It returns false if a part concerns all views.
+// visit calls onPart for each part of err that concerns only some views. `concerned` reports whether the part concerns
+// a view. At a part that concerns all views, visit stops and returns false.
 func visit(err error, onPart func(concerned func(*View) bool)) bool {
 	switch e := err.(type) {
 	case viewError:

@@ -14,8 +14,9 @@ import (
 // fingerprint is "<part of the configuration>.<part of its tables' identities>", because the view is wrong once an
 // identity changes.
 
-// NamesGiven separates two parts of a table's identity. All views of the table depend on the first part. The second
-// part matters only to a view whose `from` setting names the table without a value of the column role.
+// NamesGiven separates the parts of a table's identity. The first part concerns all views of the table. The others are
+// configured values of the column role that name cells instead of an equal, plainer value ("PII" instead of "pii").
+// They concern only views of all cells (`from = "t"`, not "t.pii").
 const NamesGiven = "\n"
 
 // ErrRedefined: the definition of a table's cells or versions has changed at the source.
@@ -28,7 +29,7 @@ var ErrOtherKeys = errors.New("the keys of the two tables are of different types
 // kind of number its versions are, and then 8 hexadecimal digits of the identity's hash.
 const identityBytes = 9
 
-// SameDefinition reports whether two fingerprints stand for the same definition.
+// SameDefinition compares two fingerprints. The tables' part counts only if both fingerprints have it.
 func SameDefinition(a, b string) bool {
 	definition, on, known := strings.Cut(a, ".")
 	other, otherOn, otherKnown := strings.Cut(b, ".")

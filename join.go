@@ -25,8 +25,8 @@ type Join struct {
 // JoinOn is one condition of a join: a column of the joined table equals a column on the other side.
 type JoinOn struct {
 	Column string // a column of the joined table
-	From   string // name of the other join whose row has the column Path; "": the view's own row
-	Path   string // the column of that row whose value must equal Column's
+	From   string // the other side: the row of the join with this name; "": the view's own row
+	Path   string // a column of the other side
 }
 
 // Lookup is a join as the source reads it: the rows of another table that a row carries. Joins that read the same rows
@@ -44,8 +44,8 @@ type Lookup struct {
 // has a Limit.
 const MaxJoined = 10_000
 
-// Lookups returns the lookups that the view's joins need, each after the lookups that it starts from. names are the
-// names of the joins, in the same order.
+// Lookups returns the lookups that the view's joins need, and the joins' names in the same order. A join comes after
+// the joins whose rows its conditions use (JoinOn.From).
 func (v *View) Lookups() (lookups []Lookup, names []string) {
 	ids := map[string]string{"": ""}
 	for len(names) < len(v.Joins) {
@@ -81,7 +81,7 @@ func (l Lookup) identity() string {
 }
 
 // Reference says that a joined row changed, so entries made with that row may show old values. It identifies the rows
-// of Table that join the changed row: the rows for which the Lookup finds joined rows with Values.
+// of Table with which the Lookup joins the changed row.
 type Reference struct {
 	Table  string // the table that has the Lookup
 	Lookup string // the Lookup's ID

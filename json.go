@@ -99,7 +99,7 @@ var (
 	errInvalidName = errors.New("it has a member whose name is not valid UTF-8")
 )
 
-// asText writes a value that JSON has no type for as a JSON string with the given text.
+// asText writes a JSON string with the given text in place of v, because JSON has no type for v.
 func (t *jsonText) asText(v any, text string) {
 	t.inexact(fmt.Errorf("a %T can't be written as JSON", v))
 	t.text(text)

@@ -18,12 +18,13 @@ type Lister interface {
 }
 
 // ErrNoValue means that the text to look up can't be a value of the column.
-var ErrNoValue = errors.New("no such value can exist")
+var ErrNoValue = errors.New("the column can't have this value")
 
 // Listing is one entry of a view, and the cells that contribute to it.
 type Listing struct {
-	Place string // the entry's name in messages
-	// the sum, or the key of the single row, that readers see; "" if they see a list, or nothing
+	Place string // the entry's name in messages, such as "key user:7"
+	// Shown is the sum that readers see, or the key of the one row that has a unique value. It is "" for entries that
+	// list several rows, and for missing entries.
 	Shown   string
 	Cells   []Listed // contributing cells, at most as many as List's limit
 	Count   int      // the number of contributing cells; for an index in MySQL, the number of rows

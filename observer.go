@@ -10,5 +10,5 @@ type Observer interface {
 	Visible(view string, after time.Duration, n int) // n changes became durable; `after` is the time since their commit
 	Scanned(view string, rows int)                   // rows of the source that a fill has scanned
 	Batch(sink string, ops int, took time.Duration)
-	Retry(sink string) // an error ended the sink's pipeline, which begins again
+	Retry(sink string) // an error ended a session of the sink's pipeline; the next session begins soon
 }

@@ -51,17 +51,16 @@ func (s State) Next(op Op) (State, bool) {
 		if op.AsOf < s.AsOf || op.AsOf == s.AsOf && op.Version < s.Version && !op.Rewrite {
 			return s, false
 		}
-		// A replayed delete, or a second replicator's late re-read, must not remove what was put after it. It only
-		// raises AsOf, so that a delayed put of a version deleted before AsOf is still refused.
+		// A replayed delete, or a second replicator's late re-read, must not remove a row that was put at a later
+		// position. Only AsOf rises, so that a delayed put of a version deleted before AsOf is still refused.
 		if op.AsOf < s.Order && op.Version <= s.Version {
 			return State{Version: s.Version, Order: s.Order, AsOf: op.AsOf}, false
 		}
 		// A reset may lower the version: deleting the newest version brings back an older one.
 		return State{Version: op.Version, Order: op.AsOf, AsOf: op.AsOf}, true
 	}
-	// A rebuild must write every row again. While the source is idle, its put of a row has the same position as an
-	// earlier repair's reset of that row. So this put applies, although other puts at the position of a reset are
-	// stale.
+	// A rebuild must write every row again. While the source is idle, the rebuild puts a row at the position at which an
+	// earlier repair reset the row. So this put applies, although other puts at the position of a reset are stale.
 	if op.Rewrite && op.Order == s.AsOf && op.Order == s.Order && op.Version == s.Version {
 		return s, true
 	}

@@ -7,8 +7,8 @@ package replicator
 // every replay. A row comes after a position exactly if its Order is greater. When the source moves to another server,
 // Orders continue above all earlier ones.
 //
-// A Changelog repeats the changes of another log, and its rows keep the Orders of that log. These are never compared
-// with positions in the Changelog itself (Handler.Commit, Reader.Locate, Row.Place).
+// A Changelog repeats the changes of another log, and its rows keep the Orders of that log. A position in the Changelog
+// itself (Handler.Commit, Reader.Locate, Row.Place) is never compared with such an Order.
 type Position struct {
 	Order int64  `json:"order"`
 	Token string `json:"token"`

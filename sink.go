@@ -3,7 +3,7 @@ package replicator
 import "context"
 
 // Looker is a Sink that can also open views read-only, by Look. Open would take the views over from the process that
-// maintains them. If ops are applied through the Target that Look returns, it opens the views after all.
+// maintains them. The Target that Look returns takes them over only once ops are applied through it.
 type Looker interface {
 	Look(ctx context.Context, source string, views []*View) (Target, error)
 }
@@ -17,7 +17,7 @@ type Sink interface {
 
 	// Marks returns the saved progress of every view that this sink holds for the named source. If one Mark can't be
 	// read, its Err says why; a returned error concerns the whole sink. A Mark without a view name belongs to a
-	// forgotten view whose data other programs may still read: the source's Orders must continue above it.
+	// forgotten view. Other programs may still read its data, so the source's Orders must continue above the Mark's.
 	Marks(ctx context.Context, source string) ([]Mark, error)
 
 	// Forget removes everything that the sink remembers of a view, for every source. The view's target keeps its
@@ -36,8 +36,8 @@ type Mark struct {
 	Standing
 	Err error // why the mark can't be read, so that the view's contents are unknown; nil: it was read
 
-	// Lost says why the sink holds less than its mark claims, and wraps ErrSinkLost. The mark then counts as never set.
-	// Only a Kafka sink sets it. nil: nothing is lost, or the mark itself shows the loss.
+	// Lost says why the sink holds less than its mark claims, and wraps ErrSinkLost. The Mark then has no position.
+	// Only a Kafka sink sets Lost. In other sinks, a lower or missing mark shows a loss.
 	Lost error
 }
 
@@ -61,10 +61,11 @@ type Target interface {
 	// progress never falls, because it is Standing.Raise of the old and the new one.
 	//
 	// If the old progress is gone, or Below one that this target has seen, the sink lost data and the error wraps
-	// ErrSinkLost. If the raised progress is in a different epoch of the log (EpochOf) than at, the error is Overtaken.
-	// If at begins an epoch that another target began since this one was opened, the error is temporary and nothing is
-	// saved, because that target may read another log. Mark checks all this even if there is nothing to write.
-	Mark(ctx context.Context, at Standing) error
+	// ErrSinkLost. If the result of Raise is in another epoch of the log (EpochOf) than `reached`, the error is
+	// Overtaken. If another target has begun the epoch of `reached` since this one was opened, the error is temporary
+	// and nothing is saved, because that target may read another log. Mark checks all this even if there is nothing to
+	// write.
+	Mark(ctx context.Context, reached Standing) error
 
 	// Outdated returns cells that a view of the target still has, although the op that was last applied to them is
 	// before the given order. Their rows may have been deleted while the log was not being read. A superfluous cell
@@ -78,9 +79,9 @@ type Target interface {
 	// return cells twice or cells that are not missing.
 	Dead(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
-	// Compare compares the views' actual contents with the ops' Values at one moment, and writes nothing. If a value could
-	// not be computed or written, its view should show nothing of the cell; if that is so, Compare reports the cell as
-	// Dead. If several cells with the same key feed a view, all of them must be among the ops.
+	// Compare compares the views' actual contents with the ops' Values at one moment, and writes nothing. If a value
+	// can't be computed or written, its view should show nothing of the cell. If the view shows nothing, Compare
+	// reports the cell as Dead. If several cells with the same key feed a view, all of them must be among the ops.
 	Compare(ctx context.Context, ops []Op) ([]Difference, error)
 
 	// Held lists the cells whose entries a view holds, a page at a time. If entries show only a key, Held returns any
@@ -99,8 +100,9 @@ type Forgetter interface {
 	// the new horizons, in other processes, too.
 	RaiseHorizon(ctx context.Context, horizon int64) error
 
-	// ForgetGone examines about limit cells. It removes the states of a cell without a row once all states that the
-	// sink keeps together are Forgettable, including those in views of other targets. Apply may run at the same time.
+	// ForgetGone examines about limit cells, and removes states of cells without a row. If the sink stores a cell's
+	// states of several views in one record, it removes them only once all are Forgettable, including those of other
+	// targets' views. Apply may run at the same time.
 	ForgetGone(ctx context.Context, after string, limit int) (found GoneCells, next string, err error)
 }
 
@@ -116,18 +118,19 @@ func (g *GoneCells) Add(more GoneCells) {
 	g.Remembered += more.Remembered
 }
 
-// Applied is the outcome of Apply. Ops that are in none of the lists were applied to all of their views.
+// Applied is the outcome of Apply. If an op is in none of the lists, each of its views has applied it, or holds
+// something newer.
 type Applied struct {
-	Stale    []int // indexes of ops that are older than what each of their views holds
+	Stale    []int // indexes of ops that no view applied, because each view holds something newer
 	Unknown  []int // indexes of ops that no view applied, because State.Unknown is true for a view; re-read the cells
 	Rejected []Rejected
 
-	// Dead lists values that are older than the view's state, while that state says that the cell is a dead letter.
-	// Other views may have applied the same ops.
+	// Dead lists values that a view did not apply because it has a newer state, which says that the cell is a dead
+	// letter. So the letter must stay. Other views may have applied the same op.
 	Dead []ValueAt
 
-	// Elsewhere lists values of cells of which the op's source has no row, while the view shows another source's row of
-	// the same cell. If that other source has a dead letter of the cell, the letter is obsolete.
+	// Elsewhere lists values of cells that have no row at the op's source, in views that show another source's row of
+	// the same cell. If there is a dead letter of that other row, it is obsolete.
 	Elsewhere []Elsewhere
 }
 
@@ -182,8 +185,8 @@ type Refresher interface {
 // Evicter is a Target whose server drops data when memory is short. The progress in the sink (Mark) doesn't show that
 // loss.
 type Evicter interface {
-	// Evicted returns how many keys the server dropped since the last call. Counting begins with the first Mark after the
-	// first call, and each Mark updates the number.
+	// Evicted returns how many keys the server dropped between the last call and the last Mark. Marks store the count,
+	// so the first call also returns what was dropped while no target was open.
 	Evicted() int64
 }
 
@@ -202,9 +205,10 @@ type Sourced interface {
 // Parted is a Sink of several parts, such as shards. Each part keeps the states of some cells, and may lose them while
 // the other parts keep theirs.
 type Parted interface {
-	// ForgetLost forgets a view (see Sink.Forget) in each part that does not hold the view under its current definition
-	// for one of the sources. It ignores a source for which the part has no Mark of the view and no other part holds
-	// the view. A view that is not divided among the parts is forgotten in all of them.
+	// ForgetLost forgets a view (see Sink.Forget) in each part that lost it, so that a fill writes it again. A part has
+	// lost the view if it does not hold it, under its current definition, for at least one of the sources. A source
+	// counts only if the part has a Mark of the view for it, or another part holds the view for it. A view that is not
+	// divided among the parts is forgotten in all of them.
 	ForgetLost(ctx context.Context, v *View, sources []string) error
 
 	// Lacking returns, by view, the names of the parts that do not hold the view for the source, as messages show them

@@ -11,8 +11,8 @@ type Source interface {
 	Name() string
 
 	// Latest returns the current end of the log, and Oldest the first position that can still be read. known are
-	// positions that were read before. If the newest of them was made on another server, the Orders of the results
-	// are above its Order.
+	// positions that were read before. If the newest known position was made on another server, the Orders of the
+	// results are above that position's.
 	Latest(ctx context.Context, known []Position) (Position, error)
 	Oldest(ctx context.Context, known []Position) (Position, error)
 
@@ -31,8 +31,8 @@ type Source interface {
 
 	// Identities describes, for each table, what a cell and a version are at the source now: equal texts mean equal
 	// definitions. The first byte of a text says what kind of number versions are: log positions, or the version
-	// column's numbers or times. The part after the separator NamesGiven, if there is one, matters only to views whose
-	// `from` names the table without a value of the column role. Tables that can't be read are left out.
+	// column's numbers or times. The parts after NamesGiven concern only some views. Tables that can't be read are left
+	// out.
 	Identities(ctx context.Context, tables []string) (map[string]string, error)
 
 	// SameKeys fails with ErrOtherKeys if the tables' keys can't be compared: a key column is a number in one table and
@@ -46,17 +46,17 @@ type Source interface {
 type Changelog interface {
 	Source
 
-	// Lacks returns the cells for which the current log has neither the given version nor a higher one. A compacted log
-	// may drop old deletes, and a log that was lost and rewritten does not know the versions deleted in between. While the
-	// log is being filled, Lacks fails if there are such cells.
+	// Lacks returns the cells for which the current log has neither the given version nor a higher one. Their rows may
+	// have been deleted: a compacted log drops old deletes, and a log that was lost and filled again lacks all earlier
+	// ones. While the log is being filled, Lacks fails instead of returning cells, because their rows may still come.
 	Lacks(ctx context.Context, cells []Cell, versions []int64) ([]Cell, error)
 
 	// Holds reports whether the cell belongs in this log. Other logs of the same origin hold other cells. Holds knows
 	// the answer only after the beginning of the log was read.
 	Holds(c Cell) bool
 
-	// Remembers reports whether the log still has every delete that was written since the given time. If so, a reader that
-	// began then and has read to the end missed no delete.
+	// Remembers reports whether the log still has every delete that was written since the given time. If so, a reader
+	// that began to read at that time, and has reached the log's end, missed no delete.
 	Remembers(ctx context.Context, since time.Time) (bool, error)
 }
 
@@ -70,15 +70,14 @@ type Reader interface {
 	// interrupted transaction again, with the same Orders.
 	Read(ctx context.Context, h Handler) error
 
-	// Position returns the latest position between two transactions that is not after the given order, which is that of
-	// Start or of a Handler.Commit call. The order must not fall from call to call, because the reader forgets earlier
-	// positions. If Position is called again with the same order, its result also says how far the log has been read
-	// meanwhile.
+	// Position returns the latest position between two transactions that is not after the given order. The order is
+	// that of Start or of a Handler.Commit call, and must not fall from call to call, because the reader forgets
+	// earlier positions. The position's Token may also say how far the log has been read beyond the position.
 	Position(order int64) Position
 
 	// File is the number of the latest log file that the reader has reached, by reading the log or tables. It never
-	// falls. Later positions name that file, so that a later start can tell whether the log is still the same. 0: the
-	// log has no files.
+	// falls. Positions that Position returns afterwards name that file. If the source is restored from a backup, and
+	// writes another file with that number, the next start notices. 0: the log has no files.
 	File() int64
 
 	// Locate formats an Order for people, as FILE:POS.
@@ -106,12 +105,13 @@ type Reader interface {
 		limit int) (cells []Cell, next string, err error)
 
 	// Siblings returns all cells of the table's rows with the given keys, for every value of the column role and every
-	// variant of a key.
+	// variant of a key (see Spellings).
 	Siblings(ctx context.Context, table string, keys []Key) ([]Cell, error)
 
 	// Referring returns the cells whose rows join one of the changed rows, in the order of the cells' keys, a page at a
-	// time (see Target.Outdated). Superfluous cells do no harm: they are only read again. refs identify the changed
-	// rows, and all have the same Lookup. Referring sees the changes of all References that the Handler has received.
+	// time (see Target.Outdated). refs identify the changed rows, and all have the same Lookup. Referring reads the
+	// source as it is after all that the Handler has received. It may also return other cells, which are then re-read
+	// needlessly.
 	Referring(ctx context.Context, refs []Reference, after string, limit int) (cells []Cell, next string, err error)
 
 	// MixesSpellings reports whether a cell of the table may have several rows, with different variants of its key (see
@@ -130,10 +130,10 @@ type Reader interface {
 	Close() error
 }
 
-// ScanLimit limits a chunk. The chunk ends at the first limit reached, but not before its first row.
+// ScanLimit limits a chunk, which ends at the first limit that it reaches.
 type ScanLimit struct {
 	Rows  int
-	Bytes int64 // the maximum size of the returned rows
+	Bytes int64 // the maximum size of the returned rows; the last row may exceed it
 }
 
 // Chunk is one step of a scan. The log positions Low and High were taken before and after its rows were read. So the
@@ -142,8 +142,7 @@ type ScanLimit struct {
 type Chunk struct {
 	Rows   []*Row
 	Passed int // the number of rows that the step passed: those returned and those left out
-	// Total is the approximate number of rows that the whole scan will pass. 0: it passes all rows of the table,
-	// because it reads every value of the column role, or the number is unknown.
+	// Total is the approximate number of rows that the whole scan will pass. 0: Reader.Estimate has the best number.
 	Total     int64
 	Low, High int64
 	Next      string // where the next chunk continues; opaque
@@ -167,7 +166,7 @@ type Handler interface {
 	Commit(order int64, at time.Time)
 
 	// Unlogged reports that rows of a table changed up to order, and that the log does not say which: after a TRUNCATE,
-	// for example (see ErrUnlogged). If it returns err, reading ends. If it returns nil, reading continues with the
-	// table that now has the name.
+	// for example (see ErrUnlogged). err describes the change. If Unlogged returns an error, reading ends. If it
+	// returns nil, reading continues. If another table was renamed to the name, that table is then read.
 	Unlogged(table string, order int64, err error) error
 }

@@ -81,9 +81,9 @@ func (p Progress) Less(o Progress) bool {
 }
 
 // Raise returns the progress that a sink must keep as its mark: s is the old mark, and next was reached since. A mark
-// never falls. The higher position counts. Within one fill, the farther progress of each table counts. That is safe
-// even if two replicators continue one fill, because each of them reads all of the log since the fill began. A later
-// fill replaces an earlier one, because it was started for changes that the earlier one missed.
+// never falls: the higher position counts, and for each table the scan that has come farther. Two replicators may even
+// continue the same fill, because each of them reads all of the log since the fill began. A later fill replaces an
+// earlier one, because it was started for changes that the earlier one missed.
 func (s Standing) Raise(next Standing) Standing {
 	if s.Position.IsZero() {
 		return next
@@ -107,9 +107,9 @@ func (s Standing) Raise(next Standing) Standing {
 	return at
 }
 
-// Anew returns the Standing of a view that `checkpoint reset` has filled again from the beginning. The states of its
-// cells stay, and the fill rewrites every entry in place. Position stays, so that new changes get higher log positions
-// than the states.
+// Anew returns the Standing with which `checkpoint reset` makes the view fill again from the beginning. The states of
+// its cells stay, and the fill rewrites every entry in place. Position stays, so that new changes get higher log
+// positions than those in the states.
 func (s Standing) Anew() Standing {
 	return Standing{Position: s.Position, Fill: map[string]Progress{}, Repair: true,
 		Epoch: max(s.Epoch+1, time.Now().UnixMicro())}
@@ -120,9 +120,9 @@ func (s Standing) IsAnew() bool {
 	return !s.Position.IsZero() && s.Filling() && len(s.Fill) == 0 && s.Repair
 }
 
-// Below reports whether s, the progress that a sink has, is behind the progress that was saved there before (marked),
-// so that the sink lost data. A later fill is never behind, because another replicator began it, or swapped in a
-// rebuilt view.
+// Below reports whether s, the progress that a sink has, is behind `marked`, the progress that was saved in the sink
+// before. If so, the sink lost data. If s is in a later fill than `marked`, it is not behind: another replicator began
+// that fill, or swapped in a rebuilt view.
 func (s Standing) Below(marked Standing) bool {
 	switch {
 	case s.Epoch != marked.Epoch:

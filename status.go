@@ -14,7 +14,7 @@ const (
 	StateRebuilding = "rebuilding"
 	StatePaused     = "paused"
 	StateRetrying   = "retrying"   // a temporary error: tried again within 30 s
-	StateFailed     = "failed"     // an operator must act. A view that was running is also tried again within 30 s
+	StateFailed     = "failed"     // an operator must act; a view that ran before is tried again within 30 s anyway
 	StateStandby    = "standby"    // another process maintains the view; this one waits to take over
 	StateMember     = "member"     // another member of the consumer group maintains the view for this partition
 	StateUnassigned = "unassigned" // no member of the consumer group maintains the view for this partition
@@ -45,8 +45,8 @@ type ViewStatus struct {
 	ETA        *float64   `json:"eta_seconds,omitempty"` // seconds until the fill ends at its recent rate; nil: unknown
 
 	Verifying bool `json:"verifying,omitempty"` // the view is being compared with its source
-	// Format is the source's binlog_format while the view is compared, if it is not ROW: the comparison then repeats
-	// because the log does not list every change.
+	// Format is the source's binlog_format, if it is not ROW and the view is being compared. The log then keeps missing
+	// changes, so the view is compared again and again.
 	Format string `json:"binlog_format,omitempty"`
 	FanOut int64  `json:"fan_out,omitempty"` // number of cells re-read so far because joined rows changed
 
@@ -111,8 +111,8 @@ const (
 	rebuildAll = "`replicator rebuild VIEW…"
 )
 
-// cause returns the view's error without the view's name. In the command that remedies the error, VIEW… replaces the
-// name.
+// cause returns the view's error without the view's name, so that views with the same error have equal texts. In the
+// command that remedies the error, the name becomes VIEW….
 func (s *ViewStatus) cause() string {
 	text := strings.ReplaceAll(s.Error, "view "+s.View+": ", "")
 	for _, end := range []string{"`", " -c "} {

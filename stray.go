@@ -5,13 +5,13 @@ import "context"
 // Tidier is a Target that can find strays: entries in its views' targets that came from no cell. They are older than
 // the view, or another program wrote them.
 type Tidier interface {
-	// Unclaimed lists cells that a view's target shows although the sink remembers nothing of them, a page at a time.
-	// Their entries are older than the view. The list is empty if entries don't identify their cells. For a counter,
-	// Unclaimed may correct the sums instead.
+	// Unclaimed lists the cells that strays seem to come from, a page at a time: the view's target shows these cells,
+	// and the sink has no state of them. For example, a table may have had rows before the view was made. The list is
+	// empty if entries don't identify their cells. For a counter, Unclaimed may correct the sums instead.
 	Unclaimed(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
 	// Strays lists entries that came from no cell, a page at a time: after is "" first and then the next of the last call,
-	// until next is empty. Each entry was a stray at some moment of the call, whatever was applied during the call. limit
+	// until next is empty. Each entry was a stray at some moment of the call, even if Apply ran at the same time. limit
 	// is roughly how many entries are examined.
 	Strays(ctx context.Context, view int, after string, limit int) (strays []Stray, next string, err error)
 

@@ -109,7 +109,7 @@ func TestAChangelogIsLookedAtBesideItsPublisher(t *testing.T) {
 		}
 		l.caughtUp()
 	}
-	if log := p.Log(); strings.Contains(log, "taken it over") {
+	if log := p.Log(); strings.Contains(log, "now publishes the view") {
 		t.Errorf("the publisher was disturbed:\n%s", log)
 	}
 	p.stop()
