@@ -86,7 +86,7 @@ func numberOf(alias, index string) int {
 	if m == nil || m[1] != alias {
 		return 0
 	}
-	number, _ := strconv.Atoi(m[2]) // 0 if the number is too large: replicator never makes such a name
+	number, _ := strconv.Atoi(m[2]) // fails only for a number too large for replicator to have made it
 	return number
 }
 
@@ -125,8 +125,8 @@ func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {
 	} else if err != nil {
 		return fmt.Errorf("correcting the alias %s: %w", k.alias, err)
 	}
-	s.log.Warn("an alias showed documents that it should hide, and was corrected", "sink", s.name, "view", k.view.Name,
-		"alias", k.alias, "index", right, "was", wrong)
+	s.log.Warn("another program changed an alias, which then showed documents that it should hide. The alias is corrected",
+		"sink", s.name, "view", k.view.Name, "alias", k.alias, "index", right, "was", wrong)
 	return nil
 }
 

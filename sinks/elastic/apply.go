@@ -60,8 +60,7 @@ func (t *Target) apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return b.outcome(), nil
 }
 
-// maxRounds bounds the rounds that one batch may take. When several writers compete for a document, one of them always
-// succeeds.
+// maxRounds is how often a write may fail because other writers changed the same document.
 const maxRounds = 200
 
 // gather finds the document that each value of the ops belongs to. Several cells may share a document.
@@ -239,8 +238,8 @@ func (b *batch) decide(d *document) error {
 	return nil
 }
 
-// fellows returns what a document holds about the cell of `own` from other sources, if a key's rows may move from this
-// source to those. `slots` are the document's entries from these sources, in the same order.
+// fellows returns what a document holds of the same cell as `own` at other sources (Target.nearby). `slots` are the
+// document's entries of these sources, in the same order.
 func (t *Target) fellows(stands contents, own *slot) (fellows []judge.Fellow, slots []*slot) {
 	if len(t.nearby) == 0 {
 		return nil, nil
@@ -280,14 +279,14 @@ func (b *batch) outcome() replicator.Applied {
 	return b.Applied()
 }
 
-// rejectBeside handles a refused value of a cell that no op of the batch has changed. An op that changed another cell
-// of the document made the document show the value. rejectBeside reports the error with that op.
+// rejectBeside reports a refused value of a cell that no op of the batch has changed. The document shows that value
+// because an op changed another cell of the document. The error is reported with that op.
 func (b *batch) rejectBeside(d *document, name string, err error) {
 	if slices.ContainsFunc(d.changes, func(c change) bool { return c.applied && c.slot.name == name }) {
 		return
 	}
 	if i := slices.IndexFunc(d.changes, func(c change) bool { return c.applied }); i >= 0 {
-		err = fmt.Errorf("the field's value comes from cell %s of the same document: %w", name, err)
+		err = fmt.Errorf("the index refuses a value of another cell of this document, %s: %w", name, err)
 		b.RejectBeside(d.changes[i].op, d.keeper.place, err)
 	}
 }

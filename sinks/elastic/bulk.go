@@ -35,11 +35,11 @@ type document struct {
 	index       string // the alias to write to
 	horizon     int64  // log position below which deleted cells may have been forgotten
 	id, routing string
-	keeper      *keeper // writes the document's view; nil for the progress document, which holds the view's marks
+	keeper      *keeper // of the view that the document belongs to; nil for the progress document, with the view's marks
 	changes     []change
 
-	whole      bool // the document was or must be read with its fields, not only with its state
-	known      bool // the field exists is valid: the document was read, remembered, or assumed to be new
+	whole      bool // to read: read the fields, not only the state; once read: this was done
+	known      bool // `exists` is set, because the document was read, remembered, or assumed to be new
 	remembered bool // the document was not read: what is known of it comes from this target's last write
 	exists     bool
 	seq, term  int64 // _seq_no and _primary_term of the last read or write; the next write requires them

@@ -199,7 +199,7 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.F
 		one := replicator.Finding{What: f.What, Level: replicator.OK}
 		one.Detail = fmt.Sprintf("%s is being filled, and then takes over the alias %s", g.index, alias)
 		if g.shown {
-			one.Detail = fmt.Sprintf("the alias %s shows %s", alias, g.index)
+			one.Detail = fmt.Sprintf("the alias %s leads to index %s", alias, g.index)
 		}
 		findings = append(findings, one)
 		if blocks := s.blocks(ctx, g.index); len(blocks) > 0 {

@@ -39,7 +39,8 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (o
 	own := made.sourceField()
 	source, _ := design["mappings"].(object)["_source"].(object)
 	if enabled := fmt.Sprint(source["enabled"]) == "true"; enabled {
-		// The simulated mapping omits `enabled: true`, which is the default. But it overrides a template's `false`.
+		// The simulated mapping omits the design's `enabled: true`, because that is the default. But the design
+		// overrides a template's `enabled: false`.
 		own.Enabled = &enabled
 	}
 	return design, template.sourceField().overriddenBy(own).keeping(v)

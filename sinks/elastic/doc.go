@@ -57,11 +57,11 @@
 //
 // # Failure
 //
-// Temporary: no answer, 429, 5xx, or an index that is blocked (full disk) or lacks shards. The last two only concern
-// the index's view. Fatal: 401, 403, an alias that replicator did not make, a mapping that Elasticsearch refuses or
-// that omits needed fields from _source, a pipeline that is missing or drops documents, or a server that is neither
-// Elasticsearch nor OpenSearch. ErrSinkLost: the index, its write alias or its marks are gone. If a document's state
-// can't be read, the document is written again from scratch.
+// Temporary: no answer, 429, 5xx, or an index that is blocked (full disk) or lacks shards. Trouble with an index
+// concerns only that index's view. Fatal: 401, 403, an alias that replicator did not make, a mapping that Elasticsearch
+// refuses or that omits needed fields from _source, a pipeline that is missing or drops documents, or a server that is
+// neither Elasticsearch nor OpenSearch. ErrSinkLost: the index, its write alias or its marks are gone. If a document's
+// state can't be read, the document is written again from scratch.
 //
 // # Files
 //

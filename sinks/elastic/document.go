@@ -33,10 +33,10 @@ type keeper struct {
 	alias      string
 	generation *generation
 	gate       atomic.Pointer[gate]
-	moved      int64 // the horizon to which the view was raised when the alias for writes (gate) was last replaced
+	moved      int64 // the view's horizon when its alias for writes (gate) was last replaced
 
-	// Deleted cells below the log position `forgets` may be forgotten. No write is pending that was judged when the
-	// horizon was still lower.
+	// Deleted cells below the log position `forgets` may be forgotten. It rises to a new horizon only once all writes
+	// that were judged by a lower horizon have ended.
 	forgets int64
 
 	merged     bool     // several cells may share a document; its state then also holds the fields of each cell
@@ -78,7 +78,7 @@ type slot struct {
 	name string // the cell's name, made by slotName
 	key  replicator.Key
 	judge.Known
-	barren bool     // the cell waits for another source's row to be deleted, and stays a dead letter after that
+	barren bool     // the cell waits until another source's row is deleted, but its own contribution can't be stored
 	fields [][]byte // JSON texts in the order of the view's fields; nil for a missing field
 }
 
@@ -259,8 +259,7 @@ func (k *keeper) fieldsOf(values map[string]json.RawMessage) [][]byte {
 	return fields
 }
 
-// maxDepth limits the nesting of a value. The server's parser stops at 1000, and a document that several cells share
-// nests values two levels deeper.
+// maxDepth limits the nesting of a value. The server's parser allows 1000 levels, including the document's own.
 const maxDepth = 500
 
 // contribution converts an entry's fields to JSON texts. Its error says what can't be stored.
@@ -283,7 +282,7 @@ func (k *keeper) contribution(e replicator.Entry) ([][]byte, error) {
 	return fields, nil
 }
 
-// render appends the document's source, a JSON object on one line: the merged fields, then the state.
+// render appends the document, a JSON object on one line: the merged fields, then the state.
 func (k *keeper) render(dst []byte, c contents) []byte {
 	hidden := true
 	for _, s := range c {

@@ -36,17 +36,16 @@ type Config struct {
 	Views []*replicator.View
 
 	// Sources are the names of all sources that feed the views. A view that is filled again shows its old index until
-	// every source has filled the new one. If Sources is empty, it waits only for the sources that have opened the new
-	// one.
+	// every source has filled the new index. If Sources is empty, only the sources that have opened the new index count.
 	Sources []string
 
 	// Partitions returns the names of the partitions of all Kafka topics that feed the views. nil if the rows of a key
 	// never move between partitions.
 	Partitions func(ctx context.Context) ([]string, error)
 
-	// DocumentID returns a document's id and routing for a cell, by a view's Key and Member. The id and the routing
-	// depend only on the cell's key, so deleted cells have them, too. nil: the id is the key's text, and views must
-	// have neither Key nor Member.
+	// DocumentID makes the id of a cell's document from the template v.Key, and its routing from v.Member. Both depend
+	// only on the cell's key, so deleted cells have them, too. nil: the id is the key's text, and views must have
+	// neither template.
 	DocumentID func(v *replicator.View, c replicator.Cell) (id, routing string, err error)
 
 	// Columns and Samples describe a view's fields at the source (see config.Opening). The sink derives the mapping
@@ -139,10 +138,10 @@ func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	case settingsOf(v).Index == "":
 		return nil, replicator.Fatal(fmt.Errorf("the view does not name an index"))
 	case s.config.DocumentID == nil && (v.Key != "" || v.Member != ""):
-		return nil, replicator.Fatal(fmt.Errorf("the sink can't make document ids from the view's template"))
+		return nil, replicator.Fatal(fmt.Errorf("the view has a template for document ids, but Config.DocumentID is nil"))
 	}
 	k := &keeper{view: v, alias: settingsOf(v).Index, documentID: s.config.DocumentID}
-	k.merged = source != "" || judge.Shares(v, s.hasColumn) // cells of several shards may have one key
+	k.merged = source != "" || judge.Shares(v, s.hasColumn) // several shards may have a cell with the same key
 	for _, f := range v.Fields {
 		if f.Name == stateField {
 			return nil, replicator.Fatal(fmt.Errorf("its field %s has the name of the program's own state field. "+
@@ -278,8 +277,8 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 	return nil
 }
 
-// Close implements replicator.Sink. The caller has closed all targets. Close waits until indexes that were just swapped
-// out can be removed.
+// Close implements replicator.Sink. The caller has closed all targets. Close waits until indexes that were just
+// replaced may be removed (Config.SearchTime), and removes them.
 func (s *Sink) Close() error {
 	s.awaitRetired()
 	s.client.close()

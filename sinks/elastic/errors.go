@@ -159,8 +159,8 @@ var (
 	ofPressure = regexp.MustCompile(`operation_bytes=(\d+), max_\w+=(\d+)`)
 )
 
-// full returns which queue or memory limit had no room for a request or an item. The rest of the reason is a Java task,
-// which may include the document.
+// full returns which queue or memory limit had no room for a request or an item, from the text of Elasticsearch's
+// error. It leaves out the rest of the text, which may include the document.
 func full(text string) string {
 	if m := ofQueue.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("the thread pool %s is full (queue capacity %s)", m[1], m[2])
@@ -240,9 +240,9 @@ func (f *failure) unblocking() string {
 
 func (f *failure) isBlock() bool { return f.Type == "cluster_block_exception" }
 
-// isTemporary reports whether an item may succeed if it is sent again after a short wait. Missing copies of a shard
-// don't count: Elasticsearch has already waited for them. Blocks don't either: each stays until an operator removes it
-// or the disk has room.
+// isTemporary reports whether an item may succeed if it is sent again after a short wait. It is false if copies of a
+// shard are missing, because Elasticsearch has already waited for them. It is also false if the index is blocked,
+// because a block stays until an operator removes it or the disk has room.
 func (f *failure) isTemporary() bool {
 	return (f.Status == http.StatusTooManyRequests || f.Status >= 500) && !f.isBlock() && !f.lacksShards()
 }

@@ -69,7 +69,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("saving up to which log position deleted cells may be forgotten: %w", err)
+		return fmt.Errorf("storing the log position below which states of deleted cells are removed: %w", err)
 	}
 	moved := false
 	for i, k := range t.kept {
@@ -92,7 +92,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	return nil
 }
 
-// forgetSome removes the states of deleted cells that are old enough. `hits` are the documents of the view to examine.
+// forgetSome removes states of deleted cells below the horizon. `hits` are the documents of the view to examine.
 func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found replicator.GoneCells, err error) {
 	var documents []*document
 	for _, h := range hits {
@@ -113,8 +113,8 @@ func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found r
 	return found, err
 }
 
-// forgetIn removes deleted cells that are old enough from documents that fit into one read. It skips a document that
-// another writer has changed meanwhile. The next walk reads that document again.
+// forgetIn is forgetSome for a part of the documents, which one request can read. It skips a document that another
+// writer has changed meanwhile. The next walk reads that document again.
 func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (found replicator.GoneCells, err error) {
 	if k.merged {
 		if err := t.sink.client.read(ctx, part); err != nil {
@@ -125,8 +125,8 @@ func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (fou
 	of := map[*document]int{}
 	for _, d := range part {
 		left, forgotten, _ := t.withoutForgettable(k, d.contents())
-		// Skip a document with nothing to forget. Skip it also if it should have one cell only (it is not `merged`),
-		// but an earlier definition of the view left another cell in it.
+		// Skip a document with nothing to forget. If documents have only one cell each (not `merged`), also skip one in
+		// which an earlier definition of the view left a second cell.
 		if forgotten == 0 || len(left) > 0 && !k.merged {
 			continue
 		}

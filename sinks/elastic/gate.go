@@ -141,10 +141,11 @@ func (c *client) writes(ctx context.Context) (map[string]bool, error) {
 	err := c.call(ctx, esapi.TasksListRequest{Actions: []string{"indices:data/write/bulk*"},
 		FilterPath: []string{"nodes.*.tasks.*.action", "node_failures.type"}}, &answer)
 	if err != nil {
-		return nil, fmt.Errorf("asking which writes are under way: %w", err)
+		return nil, fmt.Errorf("asking the cluster which bulk requests are running (`GET _tasks`): %w", err)
 	}
 	if len(answer.Failures) > 0 {
-		return nil, fmt.Errorf("asking which writes are under way: %d nodes don't answer", len(answer.Failures))
+		return nil, fmt.Errorf("asking the cluster which bulk requests are running (`GET _tasks`): %d nodes don't answer",
+			len(answer.Failures))
 	}
 	tasks := map[string]bool{}
 	for _, n := range answer.Nodes {

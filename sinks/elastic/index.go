@@ -32,9 +32,9 @@ type generation struct {
 	source      sourceField
 	uuid        string // distinguishes the index from a later one with the same name
 
-	// write is the alias that the sink writes to. Requests require an alias, because Elasticsearch would otherwise create
-	// an index with a guessed mapping after this one was removed. The alias ends in random letters and digits, which
-	// change each time the view's horizon rises (see gate).
+	// write is the alias that the sink writes to. Requests require an alias: if the index was removed, Elasticsearch
+	// would otherwise create an index with a guessed mapping. The alias ends in random letters and digits, which change
+	// each time the view's horizon rises (see gate).
 	write string
 }
 
@@ -46,8 +46,8 @@ func (g *generation) holds(v *replicator.View) bool {
 	return g.belongs(v) && g.fingerprint == v.Fingerprint
 }
 
-// belongs reports whether the index belongs to the view as the configuration defines it. Differences between the tables
-// of several sources don't count, because such sources may fill one index.
+// belongs reports whether the index belongs to the view as the configuration defines it. The tables' part of the
+// fingerprints does not count, because sources whose tables differ may fill one index.
 func (g *generation) belongs(v *replicator.View) bool {
 	return !g.forgotten && g.write != "" && g.view == v.Name && g.source.keeping(v) == nil &&
 		replicator.InFile(g.fingerprint) == replicator.InFile(v.Fingerprint)
@@ -80,6 +80,7 @@ func (g *generation) meta() object {
 // writeSuffix stands between an index's name and random letters and digits in the name of the write alias.
 const writeSuffix = "-write-"
 
+// newGate makes a name for the index's write alias.
 func (g *generation) newGate() string {
 	return g.index + writeSuffix + strings.ToLower(rand.Text()[:8])
 }
@@ -248,7 +249,8 @@ func (s *Sink) nextNumber(ctx context.Context, alias string) (int, error) {
 	return next, nil
 }
 
-// create creates the view's next index. The view's alias shows it at once, unless it already shows an older one.
+// create creates the view's next index. The view's alias leads to the new index at once, unless it leads to an older
+// index.
 func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	number, err := s.nextNumber(ctx, k.alias)
 	if err != nil {
@@ -310,8 +312,8 @@ func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	return nil
 }
 
-// removeAbandoned removes a view's older indexes that readers never saw. Indexes that an earlier process retired, but
-// did not live to remove, go on the list for removal. An index that can't be removed does no harm.
+// removeAbandoned removes a view's older indexes that readers never saw. Indexes that an earlier process replaced, but
+// did not live to remove, are added to the list for removal. An index that can't be removed does no harm.
 func (s *Sink) removeAbandoned(ctx context.Context, older []*generation) {
 	s.retireSuperseded(older)
 	for _, g := range older {

@@ -151,7 +151,7 @@ func flattened() object {
 // it.
 func unsearched() object { return object{"type": "object", "enabled": false} }
 
-// shortText is the longest column, in characters, whose texts are indexed only as a whole.
+// Texts of a column of at most shortText characters can be searched only as a whole.
 const shortText = 32
 
 // ofColumn returns the mapping of a column's values. The parameter `of` summarizes the sampled values of a JSON column.

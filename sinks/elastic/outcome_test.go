@@ -54,7 +54,7 @@ func TestTheCellThatGivesARefusedFieldIsRejected(t *testing.T) {
 			`{"x":1,"y":2,"_replicator":{"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":7,"o":70,"d":true},` +
 				`"cell.b":{"k":"aYAAAAAAAAAH","v":6,"o":60,"f":{"x":1,"y":2}}}}}`,
 			testOp(t, "a", 7, 70, 0, int64(9), nil)},
-		{"another's", "the field's value comes from cell cell.b of the same document", without,
+		{"another's", "the index refuses a value of another cell of this document, cell.b", without,
 			testOp(t, "a", replicator.NoVersion, 0, 70)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

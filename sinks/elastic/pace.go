@@ -6,7 +6,8 @@ import (
 )
 
 // An answer that holds documents should stay below both of these limits, because replicator and the node that makes the
-// answer hold it in memory. Elasticsearch unpacks each document as a whole, even if the request asks for little of it.
+// answer hold it in memory. The node unpacks each document as a whole, even if the answer has little of it. Then only
+// the time shows how large the documents are.
 const (
 	answerBytes = 8 << 20
 	answerTime  = time.Second
@@ -75,5 +76,5 @@ func (s *sizes) expected() int {
 	return unknown
 }
 
-// large reports whether documents are so large that sending them whole costs more than extracting their states.
+// large reports whether documents are so large that the server should send only their states.
 func (s *sizes) large() bool { return s.mean.Load() > 64<<10 }

@@ -45,8 +45,8 @@ func (d *document) refuse() (wait time.Duration, err error) {
 	return 0, ofView(view, fmt.Errorf("writing a document of view %s: %w", view.Name, f.classify()))
 }
 
-// blame finds the cell whose contribution the index refused, and rejects that contribution. It may be a cell that did
-// not change: its field was not shown until now, because another cell of the document provided the field.
+// blame finds the cell whose contribution the index refused, and rejects that contribution. No op may have changed that
+// cell: when another cell of the document stops providing a field, this cell's value of the field is shown instead.
 func (d *document) blame(f *failure) error {
 	reason := error(f)
 	if f.Status == http.StatusRequestEntityTooLarge {

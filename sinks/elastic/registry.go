@@ -28,15 +28,15 @@ type registry map[string]registered
 // (as a hash, the fingerprint) and horizon for this source.
 type registered struct {
 	replicator.StoredStanding
-	Fingerprint string `json:"fingerprint,omitempty"` // set if the source's differs from the index's
+	Fingerprint string `json:"fingerprint,omitempty"` // the view's, with the source's tables; "": the same as the index's
 	Horizon     int64  `json:"horizon,omitempty"`     // the source's horizon: deleted cells below it may be forgotten
 }
 
 // fingerprint returns the fingerprint with which the source began to fill the index.
 func (r registered) fingerprint(of *generation) string { return cmp.Or(r.Fingerprint, of.fingerprint) }
 
-// registryOf returns the progress document of an index (see registryID), which is yet to be read. It is addressed by
-// the name of the index, because the alias for writes may change.
+// registryOf returns an index's progress document (see registryID), before it is read. It has the index's name as its
+// address, because the alias for writes may change.
 func registryOf(g *generation) *document {
 	return &document{index: g.index, id: registryID, routing: g.registryRouting()}
 }
@@ -107,7 +107,7 @@ func (r registry) render() ([]byte, error) {
 
 // errAgain means that a write failed every time, because other replicators kept changing the same progress document or
 // write alias.
-var errAgain = errors.New("other replicators keep changing the same marks")
+var errAgain = fmt.Errorf("other replicators changed the same marks during each of %d attempts", maxRounds)
 
 // update reads the progress document (registry) of each view, lets `change` edit it, and writes it if no other process
 // has written it meanwhile. Otherwise update starts over with all views, so `change` may be called again for a view.
@@ -207,7 +207,7 @@ func (t *Target) register(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("registering the views: %w", err)
+		return fmt.Errorf("adding the source to the views' marks: %w", err)
 	}
 	for i, k := range t.kept {
 		g := k.gate.Load()
@@ -219,8 +219,8 @@ func (t *Target) register(ctx context.Context) error {
 	return nil
 }
 
-// Foreign implements replicator.Shared. It returns the views whose marks another replicator had changed at the last
-// Mark.
+// Foreign implements replicator.Shared. It returns the views whose marks another replicator had changed when Mark was
+// last called.
 func (t *Target) Foreign() []string { return t.marks.Foreign() }
 
 // Mark implements replicator.Target. Once every source has filled a view's new index, Mark moves the view's alias
