@@ -125,8 +125,8 @@ func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {
 	} else if err != nil {
 		return fmt.Errorf("correcting the alias %s: %w", k.alias, err)
 	}
-	s.log.Warn("another program changed an alias, which then showed documents that it should hide. The alias is corrected",
-		"sink", s.name, "view", k.view.Name, "alias", k.alias, "index", right, "was", wrong)
+	s.log.Warn("another program changed an alias, so that it showed documents that it should hide. The alias is right "+
+		"again", "sink", s.name, "view", k.view.Name, "alias", k.alias, "index", right, "was", wrong)
 	return nil
 }
 

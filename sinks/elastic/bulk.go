@@ -35,7 +35,7 @@ type document struct {
 	index       string // the alias to write to
 	horizon     int64  // log position below which deleted cells may have been forgotten
 	id, routing string
-	keeper      *keeper // of the view that the document belongs to; nil for the progress document, with the view's marks
+	keeper      *keeper // keeper of the document's view; nil for the progress document, which holds the view's marks
 	changes     []change
 
 	whole      bool // to read: read the fields, not only the state; once read: this was done

@@ -36,7 +36,7 @@ type Config struct {
 	Views []*replicator.View
 
 	// Sources are the names of all sources that feed the views. A view that is filled again shows its old index until
-	// every source has filled the new index. If Sources is empty, only the sources that have opened the new index count.
+	// every source has filled the new index. If Sources is empty, only sources that have opened the new index count.
 	Sources []string
 
 	// Partitions returns the names of the partitions of all Kafka topics that feed the views. nil if the rows of a key
@@ -138,7 +138,7 @@ func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	case settingsOf(v).Index == "":
 		return nil, replicator.Fatal(fmt.Errorf("the view does not name an index"))
 	case s.config.DocumentID == nil && (v.Key != "" || v.Member != ""):
-		return nil, replicator.Fatal(fmt.Errorf("the view has a template for document ids, but Config.DocumentID is nil"))
+		return nil, replicator.Fatal(errors.New("the view has a template for document ids, but Config.DocumentID is nil"))
 	}
 	k := &keeper{view: v, alias: settingsOf(v).Index, documentID: s.config.DocumentID}
 	k.merged = source != "" || judge.Shares(v, s.hasColumn) // several shards may have a cell with the same key

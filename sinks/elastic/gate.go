@@ -144,8 +144,8 @@ func (c *client) writes(ctx context.Context) (map[string]bool, error) {
 		return nil, fmt.Errorf("asking the cluster which bulk requests are running (`GET _tasks`): %w", err)
 	}
 	if len(answer.Failures) > 0 {
-		return nil, fmt.Errorf("asking the cluster which bulk requests are running (`GET _tasks`): %d nodes don't answer",
-			len(answer.Failures))
+		return nil, fmt.Errorf("asking the cluster which bulk requests are running (`GET _tasks`): %d nodes don't "+
+			"answer", len(answer.Failures))
 	}
 	tasks := map[string]bool{}
 	for _, n := range answer.Nodes {
