@@ -43,7 +43,8 @@ type GroupConfig struct {
 	// Revoked must apply what was read of the partitions, and save their positions. Once Revoked returns, another
 	// member may read the partitions.
 	Revoked func(partitions []Partition)
-	// Lost is called when the group dropped this member without waiting. Another member may already read the partitions.
+	// Lost is called instead of Revoked if the group has already dropped this member. Another member may already read
+	// the partitions.
 	Lost func(partitions []Partition)
 
 	Session time.Duration // how long the group waits for a heartbeat; 0: Kafka's default of 45 s
@@ -196,7 +197,7 @@ func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position)
 		err = ctx.Err()
 	}
 	if err != nil {
-		return fmt.Errorf("group %s: committing %s: %w", g.cfg.Group, place(p.Topic, p.Number, at.Order), err)
+		return fmt.Errorf("group %s: committing offset %s: %w", g.cfg.Group, place(p.Topic, p.Number, at.Order), err)
 	}
 	return nil
 }

@@ -12,12 +12,11 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Newest implements replicator.Reader. The publisher's last mark guarantees that the topic has all changes up to the
-// mark's log position. So a call returns several cells only if none of their records is after that position, which is
-// then the result's asOf. A cell with a later record is the only one in its result, and asOf is that record's position.
+// Newest implements replicator.Reader. The topic has all changes up to the log position of the publisher's last mark,
+// so that position is asOf. A cell whose record has a later position is returned alone, with that position as asOf.
 //
-// While a publisher fills the topic, a cell without a record may still get one. Newest answers for such a cell with the
-// lowest possible position, so that the later record counts as newer.
+// While a publisher fills the topic, a cell without a record may still get one. Such a cell is returned alone, too,
+// with the lowest possible position as asOf, so that its record counts as newer.
 func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	found := &lookup{reader: r, wanted: map[replicator.Cell]int{}, states: make([]replicator.State, len(cells)),
 		rows: make([]*replicator.Row, len(cells)), bytes: bytes}
@@ -29,7 +28,8 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 	}
 	low := found.mark.Order
 	if low == 0 {
-		return nil, 0, fmt.Errorf("%s: the publisher has not recorded its progress yet", r.source.Name())
+		return nil, 0, fmt.Errorf("%s: the topic's publisher (a sink of type kafka) has not recorded its progress yet. "+
+			"Check that it runs", r.source.Name())
 	}
 	alone := func(i int) bool { return found.states[i].Order > low || found.mayCome(i) }
 	switch {
@@ -51,7 +51,7 @@ type lookup struct {
 	decoder changelog.Decoder
 	wanted  map[replicator.Cell]int
 	states  []replicator.State
-	rows    []*replicator.Row // rows of the first cells; rows that exceed the limit are dropped
+	rows    []*replicator.Row // by the cells' indexes in `wanted`; the last are dropped while size exceeds bytes
 	size    int64
 	bytes   int64 // limit of the rows' size in bytes; 0: none
 

@@ -17,15 +17,15 @@ type token struct {
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"` // the next offset to read
 
-	// Mark says how far the publisher has read its database, according to the last record before Offset that says so.
+	// Mark says how far the publisher has read its database, according to its last mark before Offset.
 	Mark mark `json:"mark,omitzero"`
 
 	// Partitions is the number of partitions that hold cells, as the publisher has recorded it; 0: not read yet.
 	Partitions int32 `json:"partitions,omitempty"`
 
-	// Time is a time in Unix seconds; 0: not known. Kafka keeps a tombstone, the record that deletes a key, for
-	// delete.retention.ms at least. A reader that continues at Offset within that period after Time misses no
-	// tombstone.
+	// Time is when a reader at Offset had missed no tombstone (the record that deletes a key), in Unix seconds; 0: not
+	// known. Kafka keeps a tombstone for at least delete.retention.ms. So a reader that continues at Offset within that
+	// period after Time misses none.
 	Time int64 `json:"time,omitempty"`
 }
 
@@ -81,8 +81,8 @@ func Describe(text string) (shown string, ok bool) {
 
 // Fence makes a fence, a log position to wait for (Reader.Includes). `at` is a position in the log of the publisher's
 // database, and `shard` is the database's name ("" without shards). `since` is the lowest Order of the server that the
-// publisher reads now; 0: unknown. A partition's position in which the publisher's Order is lower does not include the
-// fence: the publisher read an earlier server then, where the same FILE:POS is another place.
+// publisher reads now; 0: unknown. A position whose publisher had a lower Order than `since` does not include the
+// fence: that publisher still read an earlier server, where the same FILE:POS is another place.
 func Fence(shard string, since int64, at string) string {
 	if shard != "" {
 		at += ofShard + shard

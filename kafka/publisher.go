@@ -20,7 +20,7 @@ type Publisher struct {
 
 // ErrUnmarked means that a topic has no record of a publisher's progress: no publisher has started yet, or the record
 // was deleted.
-var ErrUnmarked = errors.New("no publisher has recorded its progress there yet")
+var ErrUnmarked = errors.New("no publisher (a sink of type kafka) has recorded its progress in the topic yet")
 
 // Publisher tells who writes a topic. The error wraps ErrUnmarked if no publisher has recorded its progress yet. It is
 // Fatal if the topic holds rows of several databases.
@@ -61,7 +61,8 @@ func (c *Cluster) Publisher(ctx context.Context, topic string) (p Publisher, err
 	case !marked:
 		err = fmt.Errorf("topic %s: %w", topic, ErrUnmarked)
 	case p.Partitions <= 0:
-		err = fmt.Errorf("topic %s does not say how many partitions the cells are spread over", name)
+		err = fmt.Errorf("topic %s: the publisher's mark does not say how many partitions hold cells. Make sure that "+
+			"no other program writes to the topic", name)
 	}
 	return p, err
 }

@@ -67,7 +67,7 @@ func newReader(s *Source, client *kafkaclient.Client, topic Topic, start token, 
 // Start implements replicator.Reader. It returns the position at which Read begins.
 func (r *Reader) Start() replicator.Position { return r.start.position() }
 
-// File implements replicator.Reader. It is always 0, because a partition has no files.
+// File implements replicator.Reader. A partition has no files.
 func (r *Reader) File() int64 { return 0 }
 
 // Close implements replicator.Reader. It closes the connections to Kafka.
@@ -171,7 +171,8 @@ func (r *Reader) marked(in *kgo.Record, m mark) error {
 	case m.Epoch() < last.Epoch():
 		return replicator.Fatal(fmt.Errorf("topic %s: its publisher started again without knowing what it had published, "+
 			"so its new records would count as older than what the views hold. Let it publish to another topic, and "+
-			"configure that topic at the members (docs/scale.md, \"Another topic\")", r.topic.Name))
+			"list that topic in [source] topics of all replicators that read it (docs/scale.md, \"Another topic\")",
+			r.topic.Name))
 	}
 	r.enter(moment{offset: in.Offset + 1, mark: m, at: in.Timestamp})
 	return nil
@@ -193,8 +194,9 @@ func (r *Reader) enter(m moment) {
 	r.history = append(r.history, m)
 }
 
-// Position implements replicator.Reader. The parameter `order` is an offset. The position's Time is when the offset was
-// last known to be the partition's end, or else when the record before it was written, but never before r.complete.
+// Position implements replicator.Reader. The parameter `order` is an offset. The position's Time (see token.Time) is
+// when the offset was last known to be the partition's end. If it was not the end, Time is when the record before it
+// was written, or r.complete if that is later.
 func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()

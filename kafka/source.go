@@ -149,7 +149,8 @@ func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
 	age := time.Since(time.Unix(t.Time, 0))
 	switch {
 	case t.Topic != topic.Name || t.Partition != s.cfg.Partition:
-		return replicator.Fatal(fmt.Errorf("the checkpoint belongs to %s", name(t.Topic, t.Partition)))
+		return replicator.Fatal(fmt.Errorf("the checkpoint is a position in %s, but the source is %s. To read another "+
+			"topic, see docs/scale.md, \"Another topic\"", name(t.Topic, t.Partition), s.Name()))
 	case t.ID != topic.ID:
 		return lost("the topic was deleted and created again since it was read")
 	case t.Offset > log.next:
@@ -157,9 +158,9 @@ func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
 			"acknowledged",
 			log.next, t.Offset)
 	case t.Offset < log.first:
-		return lost("the partition begins at offset %d, but was read only up to %d, and no view can be filled from "+
-			"the remaining records. First give the publisher's view another topic, and configure that topic at the "+
-			"members (docs/scale.md, \"Another topic\")", log.first, t.Offset)
+		return lost("the partition was read up to offset %d, and now begins at %d: the records between were removed, "+
+			"so no view can be filled from it. First let the publisher publish to another topic, and list that topic "+
+			"in [source] topics of all replicators that read it (docs/scale.md, \"Another topic\")", t.Offset, log.first)
 	case t.Offset > 0 && t.Time > 0 && t.Offset < log.next && age > topic.Tombstones:
 		return lost("the partition was last read %s ago, but keeps the records of deleted cells only for %s "+
 			"(delete.retention.ms), so deletes may have been missed", age.Round(time.Minute), topic.Tombstones)

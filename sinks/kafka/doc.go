@@ -8,10 +8,10 @@
 // (changelog.Table), which it updates when a view is opened. It judges every op by the table, and appends only changes
 // that count. Compaction keeps the last record of a key, so a stale record at the end would replace the newest one.
 //
-// Kafka ensures that no other process appends in between. Each view and source has a producer with its own
-// transactional id. A publisher that opens the view takes the id over. Kafka then ends the older publisher's
-// transaction and fences that publisher: its next transaction fails with replicator.ErrTakenOver. Only then does the
-// new publisher read the topic to its end.
+// Kafka ensures that no other process appends between the judgement and the append. Each view and source has a producer
+// with its own transactional id. A publisher that opens the view takes the id over. Kafka then ends the older
+// publisher's transaction and fences that publisher: its next transaction fails with replicator.ErrTakenOver. Only then
+// does the new publisher read the topic to its end.
 //
 // A batch is one transaction, and is durable once the transaction is committed. If a transaction's outcome is unknown,
 // the target fails from then on. The next Open reads the topic, and so learns the outcome.

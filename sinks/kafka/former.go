@@ -42,10 +42,10 @@ func (k *keeper) relinquish(ctx context.Context) error {
 // takenBack is the maximum number of cells that Relinquish deletes in one transaction.
 const takenBack = 1000
 
-// unfed returns records that delete the cells that an earlier definition of the view left in the topic and that don't
-// feed the view now. It examines a page of the cells whose keys come after `after`, and also returns the page's last
-// key, or nil at the end. A record that deletes a cell looks like a re-read that found no row. Its log position is that
-// of the cell's previous record, so every later change of the cell is newer.
+// unfed returns records that delete former cells: an earlier definition of the view left them in the topic, and they
+// don't feed the view now. It examines a page of the cells whose keys come after `after`, and also returns the page's
+// last key, or nil at the end. A record that deletes a cell looks like a re-read that found no row. Its log position is
+// that of the cell's previous record, so every later change of the cell is newer.
 func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err error) {
 	passed := 0
 	var wrong error

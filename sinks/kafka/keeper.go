@@ -42,7 +42,7 @@ type queue struct {
 	requests []*request
 }
 
-// request is one call of apply. Another call may execute it, and then sets done and err.
+// request is one call of apply. The call that writes its values, which may be another one, sets done and err.
 type request struct {
 	batch *judge.Batch
 	parts []part
@@ -209,7 +209,7 @@ func (k *keeper) close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.broken == nil {
-		k.broken = errors.New("this process has closed the view, or opened it again")
+		k.broken = errors.New("this process has closed the view, or has reopened it and continues there")
 	}
 	if k.producer != nil {
 		k.producer.Close()
@@ -282,9 +282,9 @@ func isFenced(err error) bool {
 // explain adds to a producer's error what the error means and what to do.
 func (k *keeper) explain(err error) error {
 	if isFenced(err) {
-		return replicator.Fatal(fmt.Errorf("view %s: topic %s: %w, or the cluster ended a transaction that took "+
-			"longer than %v (%w). If two processes publish the view, stop one of them", k.view.Name, k.topic.name,
-			replicator.ErrTakenOver, transactionTimeout, err))
+		return replicator.Fatal(fmt.Errorf("view %s: topic %s: the cluster refuses this process's transaction (%w). "+
+			"Either it took longer than %v, or %w. If two processes publish the view, stop one of them", k.view.Name,
+			k.topic.name, err, transactionTimeout, replicator.ErrTakenOver))
 	}
 	if errors.Is(err, kerr.TransactionalIDAuthorizationFailed) || errors.Is(err, kerr.TopicAuthorizationFailed) ||
 		errors.Is(err, kerr.ClusterAuthorizationFailed) {
@@ -300,8 +300,8 @@ func (k *keeper) explain(err error) error {
 
 // part is one value of a batch.
 type part struct {
-	op, value int // the value's indexes in the batch: Ops[op].Values[value]
-	of        *replicator.Op
+	op, value int            // the value's indexes in the batch: Ops[op].Values[value]
+	of        *replicator.Op // the value's op
 	what      *replicator.Value
 	key       []byte
 	record    *changelog.Record
@@ -425,7 +425,7 @@ func (k *keeper) decide(batch *judge.Batch, p *part, known judge.Known, e change
 	}
 	if next == known.State && e.Shown == (record.Row != nil) && e.Dead == (record.Dead != "") &&
 		string(e.Value) == string(r.Value) && !p.of.Rewrite {
-		return nil, nil // a replay: the topic already has this record
+		return nil, nil // the topic already has this record
 	}
 	return r, nil
 }

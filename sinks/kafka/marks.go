@@ -47,8 +47,8 @@ func (s *Sink) allMarks(ctx context.Context, t *topic) (map[place]found, int64, 
 }
 
 // readMarks reads a topic's marks topic from an offset to its end. It also returns the offset at which to continue, and
-// the end. It doesn't wait for an open transaction: that of a killed publisher may stay open until the next publisher
-// opens the view, and the next publisher reads the marks first.
+// the end. It doesn't wait for open transactions: a killed publisher's transaction may stay open until the next
+// publisher opens the view, and that publisher reads the marks before it does so.
 func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (
 	marks map[place]found, next, end int64, err error,
 ) {
@@ -235,8 +235,8 @@ func (k *keeper) standing() replicator.Standing {
 	return k.mark.Standing
 }
 
-// raise writes the view's progress to the topics, unless it is already there.
-func (k *keeper) raise(ctx context.Context, progress replicator.Standing) error {
+// saveMark writes the view's progress to the topics, unless it is already there.
+func (k *keeper) saveMark(ctx context.Context, progress replicator.Standing) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.usable(); err != nil {

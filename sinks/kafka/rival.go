@@ -38,9 +38,8 @@ func (t *topic) rival(marks map[place]found, of place) *fault {
 		error: fmt.Errorf("topic %s belongs to view %s, and readers can't tell the marks of two views apart", t.name,
 			other.view),
 		level: replicator.Fail,
-		fix: fmt.Sprintf("name a separate topic for each view. If nothing publishes %[1]s any more (for example, "+
-			"because it was renamed), run `replicator checkpoint forget %[1]s` with a configuration that has %[1]s",
-			other.view),
+		fix: fmt.Sprintf("name a separate topic for each view. If view %[1]s is gone (it was renamed, for example), "+
+			"run `replicator checkpoint forget %[1]s` with a configuration file that still has this view", other.view),
 	}
 }
 

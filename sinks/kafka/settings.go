@@ -10,7 +10,7 @@ import (
 )
 
 // Settings are a view's settings that only Kafka sinks have. Their JSON is part of the fingerprint, the hash of a
-// view's definition, so it must never change.
+// view's definition, so the form of the JSON must never change.
 type Settings struct {
 	Topic string `json:"topic,omitempty"`
 
@@ -90,7 +90,7 @@ func badOrigin(source *config.Source, topic string) string {
 			"only one source. Publish the view from the configuration whose [source] is the database"
 	case sharded && !named:
 		return fmt.Sprintf("a topic can hold only one shard of the source. Write %s in the topic's name, as in %q, "+
-			"and name the topics of all shards in [source] topics of the members that read them", sourceName,
+			"and list the topics of all shards in [source] topics of the replicators that read them", sourceName,
 			topic+"-"+sourceName)
 	case !sharded && named:
 		return fmt.Sprintf("%s stands for the name of a shard, but [source] has no shards. Leave it out", sourceName)

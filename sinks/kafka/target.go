@@ -134,7 +134,7 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 			}
 		}
 		for i, k := range t.keepers {
-			if err := k.raise(ctx, raised[i]); err != nil {
+			if err := k.saveMark(ctx, raised[i]); err != nil {
 				return err
 			}
 		}

@@ -132,8 +132,8 @@ func (s *Sink) usable(v *replicator.View, t *topic) error {
 	case !t.marks.compacted:
 		return refuse("%s", notCompacted(t.marks))
 	case t.marks.partitions != 1:
-		return refuse("topic %s has %d partitions, but marks need exactly 1. Delete it and create it again",
-			t.marks.name, t.marks.partitions)
+		return refuse("topic %s has %d partitions, but the topic of the marks must have exactly 1. Delete this topic, "+
+			"and create it again with 1 partition", t.marks.name, t.marks.partitions)
 	}
 	return nil
 }
