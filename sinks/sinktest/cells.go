@@ -18,8 +18,8 @@ func (f *fixture) spread(n int) {
 	}
 }
 
-// entity returns the number of the entity to which a key belongs. It returns -1 if `spread` made no entity with that
-// key.
+// entity returns the number of the entity to which a key belongs, or -1 if `spread` did not make the key. f.cells has
+// one cell of each feed for the first entity, then for the second, and so on.
 func (f *fixture) entity(key replicator.Key) int {
 	i := slices.IndexFunc(f.cells, func(c replicator.Cell) bool { return c.Key == key })
 	if i < 0 {
@@ -33,8 +33,8 @@ func (f *fixture) of(entity int) []replicator.Cell {
 	return f.cells[entity*n : (entity+1)*n]
 }
 
-// fresh makes n bodies that share no text with each other or with earlier ones. So no two entities share a group, and
-// every view shows each body differently.
+// fresh makes n bodies that share no text with each other or with earlier ones. So every view shows each body
+// differently, and no two bodies count in the same group of a counter.
 func (f *fixture) fresh(n int) []body {
 	f.t.Helper()
 	bodies := make([]body, n)

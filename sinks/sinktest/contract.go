@@ -195,8 +195,9 @@ func testDelete(f *fixture) {
 	f.shows("after it was inserted again", map[replicator.Cell]body{c: old})
 }
 
-// testHeldUp applies a re-read after a later put. The re-read changes nothing, but the sink must remember its position
-// (Op.AsOf). So a late put of a version that was deleted before the re-read is stale.
+// testHeldUp applies a re-read at a lower log position than the last put's. The re-read changes nothing, but the sink
+// must remember its position (Op.AsOf). So a put at a still lower position is stale, even if its version is higher:
+// that version was deleted before the re-read.
 func testHeldUp(f *fixture) {
 	c, old, deleted := f.cells[0], f.body(), f.body()
 	f.apply(f.put(c, 3, 33, old))

@@ -15,7 +15,7 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 		}
 	}
 	const asOf = firstOrder - 2
-	// a re-read has the row's version, or asOf in a table whose versions are log positions
+	// A re-read's version is that of the row. If log positions are the versions, it is asOf.
 	for _, version := range []int64{version, asOf} {
 		differences, err := f.target.Compare(f.t.Context(), []replicator.Op{f.reset(c, version, asOf, b)})
 		if err != nil {

@@ -19,9 +19,10 @@
 //
 //   - Convergence: when everything is applied, the target holds exactly what the newest remaining rows give.
 //   - No step back: after each batch, a cell shows the source's state at some log position, and that position never
-//     falls. There is one exception: a read of the source (a scan, or a re-read after a delete) may have seen more than
-//     it claims, and its rows count from the claimed position (Chunk.Low, Op.AsOf). Half of the histories avoid that.
-//     If Apply may be interrupted (Subject.Interrupted), only the end is checked.
+//     falls. There is one exception: a read of the source (a scan, or a re-read after a delete) may see changes after
+//     its log position (Chunk.Low, Op.AsOf). The log delivers them later, so the cell may step back meanwhile. In half
+//     of the histories, reads see no such changes. If Apply may be interrupted (Subject.Interrupted), only the end is
+//     checked.
 //
 // # Contract
 //

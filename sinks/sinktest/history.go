@@ -27,7 +27,7 @@ type history struct {
 	replicas []*replica // simulated pipelines, which follow the same log
 	late     []*batch   // batches that are not yet applied: from scans, and from replicas that crashed
 	scans    bool
-	exact    bool                         // a read of the source sees no change after the position that it claims
+	exact    bool                         // a read of the source sees no change after its claim (see read)
 	filling  bool                         // at first, views lack the rows from before `began`; then a scan puts them
 	began    int64                        // the log position from which `replicas` follow the log
 	inOrder  bool                         // check after each batch that no cell goes back to an older state
@@ -372,8 +372,8 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 	floor := h.floors[k]
 	switch {
 	case read.claim != 0 && op.AsOf == 0:
-		// A scan puts single rows. The row may be older than the cell's newest one, or newer than the log up to the
-		// position that the scan claims. So what the view shows now can't be checked.
+		// A scan puts single rows. The row may be older than the cell's newest row, or from a change after the scan's
+		// claim. So what the view shows now can't be checked.
 		return nil
 	case read.claim != 0: // a re-read of all rows of the cell: the view shows position read.claim or later
 		floor = max(floor, read.claim)
@@ -404,8 +404,8 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 		h.floors[k] = floor
 		return nil
 	}
-	return fmt.Errorf("view %s: %s steps back: it had reached order %d, and shows %v after {version %d order %d as-of %d}",
-		v.Name, op.Cell, floor, shown, op.Version, op.Order, op.AsOf)
+	return fmt.Errorf("view %s: %s steps back: it had reached order %d. After the op with version %d, order %d and "+
+		"as-of %d, it shows %v", v.Name, op.Cell, floor, op.Version, op.Order, op.AsOf, shown)
 }
 
 // compare checks that every view has the content that the newest remaining rows give.

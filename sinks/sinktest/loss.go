@@ -70,14 +70,14 @@ func testOvertaken(f *fixture) {
 	mark(f.target, at(0, 70, 0), false)
 	other := open(f.t, f.s, f.source, f.s.Views)
 	mark(other, at(1, 30, 0), false)
-	mark(f.target, at(0, 80, 0), true)
-	mark(f.target, at(0, 70, 0), true) // must fail, although f.target itself marked position 70 before
+	mark(f.target, at(0, 80, 0), true) // must fail: `other` has marked a later log epoch
+	mark(f.target, at(0, 70, 0), true) // must fail, too, although it is f.target's own last mark
 	mark(other, at(1, 40, 2), false)
 	mark(f.target, at(2, 10, 0), true) // must fail: f.target doesn't know that `other` began a fill
 }
 
-// testRegistered opens two targets before either marks anything. Both then mark positions in the same epoch, of
-// different logs. The second Mark must fail and change nothing.
+// testRegistered opens two targets before either marks anything. Both then begin the same epoch, as replicators that
+// read different logs may do. The second Mark must fail and change nothing.
 func testRegistered(f *fixture) {
 	f.source = "registered"
 	f.target = open(f.t, f.s, f.source, f.s.Views)

@@ -94,8 +94,8 @@ func (t *memoryTarget) Unclaimed(
 	return cells, next, nil
 }
 
-// Strays lists the view's entries whose cells the sink has no state for. Each is named after its cell, because this
-// sink stores every entry under a cell.
+// Strays lists the view's entries whose cells have no state. Each is named after its cell, because this sink stores
+// every entry under a cell.
 func (t *memoryTarget) Strays(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -106,7 +106,7 @@ func (t *memoryTarget) Strays(
 	return strays, next, err
 }
 
-// Tidy removes the entries of those strays whose cells the sink still has no state for.
+// Tidy removes strays, except those whose cells have a state by now.
 func (t *memoryTarget) Tidy(_ context.Context, view int, strays []replicator.Stray) (removed int, err error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
@@ -167,7 +167,7 @@ func (r *Reference) Remembered() int {
 	return len(cells)
 }
 
-// Plant adds entries to what a view shows for a cell, but no state, as a write by hand does.
+// Plant adds entries to what a view shows for a cell. Like a write by hand, it leaves the cell's state alone.
 func (r *Reference) Plant(v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,7 +175,7 @@ func (r *Reference) Plant(v *replicator.View, c replicator.Cell, entries []repli
 	r.held[p] = append(slices.Clone(r.held[p]), entries...)
 }
 
-// Remove removes entries from what a view shows for a cell, but no state, as a delete by hand does.
+// Remove removes entries from what a view shows for a cell. Like a delete by hand, it leaves the cell's state alone.
 func (r *Reference) Remove(v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -32,7 +32,7 @@ type place struct {
 
 type mark struct{ source, view string }
 
-// NewReference returns an empty sink.
+// NewReference returns an empty in-memory sink.
 func NewReference() *Reference {
 	return &Reference{
 		rule: replicator.State.Next, cells: map[place]judge.Known{},
@@ -90,7 +90,6 @@ func (r *Reference) Forget(_ context.Context, view string) error {
 	return nil
 }
 
-// Close does nothing.
 func (r *Reference) Close() error { return nil }
 
 type memoryTarget struct {
@@ -218,7 +217,7 @@ func (t *memoryTarget) Mark(_ context.Context, at replicator.Standing) error {
 	})
 }
 
-// Foreign returns the views whose marks another replicator had changed at the last Mark.
+// Foreign returns the views whose marks another replicator had changed when Mark was last called.
 func (t *memoryTarget) Foreign() []string { return t.marks.Foreign() }
 
 // Compare returns where the entries of a view differ from those that ops would write.

@@ -57,7 +57,7 @@ func (r *replica) follow() {
 }
 
 // take makes an event pending. It may drop what State.Next would ignore: the older of two puts, a delete of a version
-// below a pending put, and a delete followed by a put of at least its version.
+// below a pending put's, and a delete that is followed by a put of the same or a higher version.
 func (r *replica) take(e event) {
 	i := slices.IndexFunc(r.pending, func(p pending) bool { return p.cell == e.cell })
 	if i < 0 {

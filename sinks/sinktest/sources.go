@@ -60,11 +60,11 @@ func testLooksOfOtherSources(f *fixture) {
 	for _, cell := range cells {
 		apply(one, f.reset(cell, replicator.NoVersion, 90, nil))
 	}
-	f.shows("after the source that an entity has left deleted it", moved)
+	f.shows("after an entity moved, and its former source deleted its rows", moved)
 	for _, cell := range cells {
 		apply(other, f.reset(cell, replicator.NoVersion, 90, nil))
 	}
-	f.shows("after the source that has it now deleted it", nil)
+	f.shows("after the entity's new source deleted its rows, too", nil)
 }
 
 type side struct {
@@ -88,8 +88,8 @@ func testMoved(f *fixture) {
 	f.apply(f.puts(5, 50, one.bodies)...)
 	f.target = other.target
 	f.try(f.puts(5, 50, other.bodies)...)
-	f.showsOf("while two sources have an entity", map[int]body{moved: b[moved], stayed: b[stayed], there: b[there]})
-	f.verifies("while two sources have an entity", f.everywhere(
+	f.showsOf("while both sources have one entity", map[int]body{moved: b[moved], stayed: b[stayed], there: b[there]})
+	f.verifies("while both sources have one entity", f.everywhere(
 		map[int]replicator.DifferenceKind{moved: replicator.Dead}), one, other)
 	f.target = one.target
 	f.apply(f.looks(5, 60, map[int]body{moved: nil})...)
@@ -98,10 +98,10 @@ func testMoved(f *fixture) {
 	f.showsOf("after an entity moved to another source", shown)
 	f.verifies("after an entity moved to another source", nil, one, other)
 	other.bodies = map[int]body{moved: b[4]}
-	f.verifies("after the other source changed it and deleted one, and no replicator read that", f.everywhere(
+	f.verifies("after unread changes of the other source: one entity changed, and one was deleted", f.everywhere(
 		map[int]replicator.DifferenceKind{moved: replicator.Stale, there: replicator.Extra}), one, other)
 	one.bodies, other.bodies = map[int]body{stayed: b[moved]}, nil
-	f.verifies("after both sources changed, and no replicator read that", f.everywhere(
+	f.verifies("after unread changes of both sources", f.everywhere(
 		map[int]replicator.DifferenceKind{
 			moved: replicator.Extra, stayed: replicator.Stale, there: replicator.Extra}), one, other)
 
@@ -191,8 +191,8 @@ func testSourcesOfUnlikeTables(f *fixture) {
 			}
 			for _, m := range marks {
 				if want := of[source][0].Fingerprint; m.Fingerprint != want {
-					f.t.Errorf("the mark of view %s for %s has fingerprint %s, %s, want %s", m.View, source,
-						m.Fingerprint, when, want)
+					f.t.Errorf("%s, the mark of view %s for source %s has the fingerprint %s, want %s", when, m.View,
+						source, m.Fingerprint, want)
 				}
 			}
 		}

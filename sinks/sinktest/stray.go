@@ -72,7 +72,7 @@ func testStrays(f *fixture) {
 	strays, suspects := make([][]replicator.Stray, len(f.s.Views)), map[replicator.Cell]bool{}
 	for i, v := range f.s.Views {
 		strays[i] = f.strays(tidier, i)
-		// Unclaimed lists cells after `strays` has listed entries: it may correct a counter's sums, and so remove strays.
+		// Unclaimed may correct a counter's sums, and so remove strays. So it comes after f.strays.
 		var cells []replicator.Cell
 		for _, limit := range limits {
 			cells = append(cells, f.cellsOf("Unclaimed", limit, f.unclaimed(tidier, i))...)

@@ -24,9 +24,9 @@ type Subject struct {
 	// New returns a sink on the same stored data at each call, as another process would.
 	New func(t testing.TB) replicator.Sink
 
-	// Read returns a view's content, without the sink's help. An index maps EntryID (fields and key as text) to "". A row,
-	// hash, JSON or document view maps each key to RowText (the fields as text). A counter or ranking maps EntryID of the
-	// group, or of the key and the member, to the amount.
+	// Read returns a view's content, without the sink's help. An index maps EntryID (fields and key as text) to "". A
+	// row, hash, JSON or document view maps each key to RowText (the fields as text). A counter maps EntryID of the
+	// group to the amount, and a ranking maps EntryID of the key and the member to the amount.
 	Read func(t testing.TB, v *replicator.View) map[string]string
 
 	// Entry makes the entry of a cell in a view from the fields, for kinds of views whose entries need a Key or a Member.
@@ -45,9 +45,9 @@ type Subject struct {
 	// DamageMark makes a view's mark in the sink's storage unreadable. A nil func: damaged marks are not tested.
 	DamageMark func(t testing.TB, source, view string)
 
-	// Plant adds entries to what a view shows for a cell, and Remove removes what it shows. Both use plain commands,
-	// without the sink's knowledge: in a counter or a ranking, they replace or remove a whole sum. If several cells of an
-	// entity feed a view, both are called for each cell, with the same entries. nil: no view is changed by hand.
+	// Plant adds entries to what a view shows for a cell, and Remove removes what it shows. Both use plain commands, as
+	// an operator would. In a counter or a ranking, they replace or remove a whole sum. If several cells of an entity
+	// feed a view, both are called for each cell, with the same entries. nil: no view is changed by hand.
 	Plant, Remove func(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry)
 
 	// Search is for a sink whose readers see changes only after a refresh (replicator.Refresher). It returns what a
