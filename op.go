@@ -59,8 +59,8 @@ func (s State) Next(op Op) (State, bool) {
 		// A reset may lower the version: deleting the newest version brings back an older one.
 		return State{Version: op.Version, Order: op.AsOf, AsOf: op.AsOf}, true
 	}
-	// A rebuild must write every row again. While the source is idle, the rebuild puts a row at the position at which an
-	// earlier repair reset the row. So this put applies, although other puts at the position of a reset are stale.
+	// A rebuild must write every row again. While the source is idle, the rebuild puts a row at the position at which
+	// an earlier repair reset the row. So this put applies, although other puts at the position of a reset are stale.
 	if op.Rewrite && op.Order == s.AsOf && op.Order == s.Order && op.Version == s.Version {
 		return s, true
 	}

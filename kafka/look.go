@@ -28,8 +28,8 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 	}
 	low := found.mark.Order
 	if low == 0 {
-		return nil, 0, fmt.Errorf("%s: the topic's publisher (a sink of type kafka) has not recorded its progress yet. "+
-			"Check that it runs", r.source.Name())
+		return nil, 0, fmt.Errorf("%s: the topic's publisher (a sink of type kafka) has not recorded its progress "+
+			"yet. Check that it runs", r.source.Name())
 	}
 	alone := func(i int) bool { return found.states[i].Order > low || found.mayCome(i) }
 	switch {

@@ -160,7 +160,8 @@ func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
 	case t.Offset < log.first:
 		return lost("the partition was read up to offset %d, and now begins at %d: the records between were removed, "+
 			"so no view can be filled from it. First let the publisher publish to another topic, and list that topic "+
-			"in [source] topics of all replicators that read it (docs/scale.md, \"Another topic\")", t.Offset, log.first)
+			"in [source] topics of all replicators that read it (docs/scale.md, \"Another topic\")",
+			t.Offset, log.first)
 	case t.Offset > 0 && t.Time > 0 && t.Offset < log.next && age > topic.Tombstones:
 		return lost("the partition was last read %s ago, but keeps the records of deleted cells only for %s "+
 			"(delete.retention.ms), so deletes may have been missed", age.Round(time.Minute), topic.Tombstones)

@@ -138,7 +138,7 @@ func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	case settingsOf(v).Index == "":
 		return nil, replicator.Fatal(fmt.Errorf("the view does not name an index"))
 	case s.config.DocumentID == nil && (v.Key != "" || v.Member != ""):
-		return nil, replicator.Fatal(errors.New("the view has a template for document ids, but Config.DocumentID is nil"))
+		return nil, replicator.Fatal(errors.New("the view has a template for ids, but Config.DocumentID is nil"))
 	}
 	k := &keeper{view: v, alias: settingsOf(v).Index, documentID: s.config.DocumentID}
 	k.merged = source != "" || judge.Shares(v, s.hasColumn) // several shards may have a cell with the same key

@@ -107,7 +107,7 @@ func (r registry) render() ([]byte, error) {
 
 // errAgain means that a write failed every time, because other replicators kept changing the same progress document or
 // write alias.
-var errAgain = fmt.Errorf("other replicators changed the same marks or write alias during each of %d attempts", maxRounds)
+var errAgain = fmt.Errorf("other replicators changed the same marks or write alias in each of %d attempts", maxRounds)
 
 // update reads the progress document (registry) of each view, lets `change` edit it, and writes it if no other process
 // has written it meanwhile. Otherwise update starts over with all views, so `change` may be called again for a view.
