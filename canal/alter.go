@@ -73,7 +73,7 @@ func (a alteration) read(before *layout, f gtid.Flavor) *alterReader {
 	r := &alterReader{flavor: f, charset: before.Charset}
 	parts := split(a.words)
 	for _, p := range parts { // a new default character set also applies to the columns that the same statement adds
-		if !r.option(p) {
+		if !r.options(p) {
 			return nil
 		}
 	}
@@ -120,7 +120,24 @@ func (p *wordsAt) skip(keywords ...string) bool {
 	return true
 }
 
-// option reads CONVERT TO CHARACTER SET, and the table options CHARACTER SET and COLLATE. It ignores other clauses. It
+// options reads the character sets in a clause of table options, which need no commas between them. It ignores other
+// clauses, and returns false like option.
+func (r *alterReader) options(part wordsAt) bool {
+	if ofColumns[strings.ToUpper(part.at(0).text)] {
+		return true
+	}
+	for ; len(part) > 0; part = part[1:] {
+		if !r.option(part) {
+			return false
+		}
+	}
+	return true
+}
+
+// ofColumns lists the first words of clauses in which a character set is a column's.
+var ofColumns = map[string]bool{"ADD": true, "DROP": true, "MODIFY": true, "CHANGE": true, "ALTER": true, "RENAME": true}
+
+// option reads CONVERT TO CHARACTER SET, and the table options CHARACTER SET and COLLATE. It ignores other words. It
 // returns false for CONVERT TO CHARACTER SET DEFAULT, because the database's character set is unknown.
 func (r *alterReader) option(part wordsAt) bool {
 	if part.skip("CONVERT", "TO") {
