@@ -113,7 +113,7 @@ func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 }
 
 // silence is how long the server may take to answer before the connection counts as lost, unless the DSN has a
-// readTimeout. The next connection then ends the lost connection's session at the server, which still has the lock.
+// readTimeout. The server then still has a session that holds the lock. The next connection ends that session.
 const silence = longest
 
 // attach connects, takes the lock and reads the ids of all dead letters.

@@ -84,10 +84,12 @@ func (t tables) readCheckpoints(ctx context.Context, db queryer) (all []replicat
 				"format %d. Use the newer version", t.checkpoints, at.view, version, format)
 		}
 		if err := json.Unmarshal(body, &c); err != nil || placeOf(c) != at {
-			return nil, fmt.Errorf("%s: the checkpoint of view %s, source %q is damaged (%w). Delete the row. "+
+			return nil, fmt.Errorf("%s: the checkpoint of view %s, source %q is damaged (%w). Delete it: "+
+				"DELETE FROM %s WHERE `view` = '%s' AND source = '%s'. "+
 				"The view then continues from its mark in its sink, or is filled again",
 				t.checkpoints, at.view, at.source, errors.Join(err,
-					errors.New("the column body is not a checkpoint of the row's view and source")))
+					errors.New("column `body` doesn't hold a checkpoint of this view and source")),
+				t.checkpoints, at.view, at.source)
 		}
 		all = append(all, c)
 	}

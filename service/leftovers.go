@@ -84,7 +84,8 @@ func (p *Positions) eachEmptier(do func(name string, sink replicator.Emptier) er
 		} else if slices.ContainsFunc(ViewsOf(p.Config, name), func(v *replicator.View) bool {
 			return slices.Contains(p.names, v.Name)
 		}) {
-			err = InvalidError{errors.New("this command can't remove what views left in this sink")}
+			err = InvalidError{errors.New("this sink can't remove a view's data. Run the command without --data, and " +
+				"remove the data yourself")}
 		}
 		if err = errors.Join(err, opened.Close()); err != nil {
 			return reaching("sink "+name, err)

@@ -1,9 +1,9 @@
-// Command replicator keeps indexes and views of schemaless cells in MySQL, Redis and Elasticsearch. It reads the cells
-// from the binlog of a MySQL or MariaDB server. Each command has its own file, which parses arguments and prints
-// results. Package service does the work. sink.go opens the sinks.
+// Command replicator keeps views of the tables of a MySQL or MariaDB server in MySQL, Redis, Elasticsearch and Kafka. It
+// follows the server's binlog. Each command has its own file, which parses arguments and prints results. Package
+// service does the work. sink.go opens the sinks.
 //
 // The exit status is 0 if the command succeeded, and 1 if it failed at run time. It is 2 after a usage or configuration
-// error; nothing was started then. It is 3 if verify found differences that remain.
+// error; nothing was started then. It is 3 if verify found dead letters, or differences that remain.
 package main
 
 import (

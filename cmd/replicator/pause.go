@@ -33,7 +33,8 @@ type pausedView struct {
 	Did  string `json:"did"`
 }
 
-// askingCommand completes cmd. The command calls ask for each of the named views, and prints did for each success.
+// askingCommand sets cmd's name, arguments and function. The command calls ask for each of the named views, and prints
+// did for each success.
 func askingCommand(o *options, name, did string, ask func(server.Client, context.Context, string) error,
 	cmd *cobra.Command) *cobra.Command {
 	asJSON := false

@@ -73,7 +73,7 @@ func plan(cmd *cobra.Command, o *options, rate int, asJSON bool) error {
 		}
 	}
 	if err == nil && unknown > 0 {
-		err = fmt.Errorf("the plan for %s is unknown. `replicator check` shows what is missing",
+		err = fmt.Errorf("%s could not be planned, for the reasons above. `replicator check` shows what is missing",
 			plural(unknown, "view"))
 	}
 	return err
@@ -92,7 +92,7 @@ func planDespite(cmd *cobra.Command, o *options, wrong error, asJSON bool) error
 		if !slices.ContainsFunc(views, same) { // a view has one status per source, but is planned once
 			views = append(views, service.PlannedView{
 				View: v.View, Sink: v.Sink, Kind: v.Kind, Action: service.PlanUnchanged,
-				Reason: "the file can't be used, so the program continues with its configuration",
+				Reason: "the file can't be used, so the running process keeps the configuration that it has",
 			})
 		}
 	}
@@ -120,7 +120,7 @@ func printPlan(out io.Writer, views []service.PlannedView) error {
 	}
 	err := printTable(out, []string{"view", "sink", "kind", "action", "rows", "time", "reason"}, rows)
 	if err == nil && len(rates) > 0 {
-		_, err = fmt.Fprintf(out, "\nRows are estimated by the source.\nTimes assume %s.\n",
+		_, err = fmt.Fprintf(out, "\nRows are estimated by the source.\nTimes assume that a fill scans %s.\n",
 			strings.Join(rates, ",\n  and "))
 	}
 	return err

@@ -31,7 +31,7 @@ rebuild continues at the next start. If a rebuild of the view is already running
 	}
 	cmd.ValidArgsFunction = o.completeViews
 	cmd.Flags().StringVar(&how.From, "from", "",
-		"start at this `offset`, in place, instead of at zero: the offset column's value; join several with :")
+		"scan from this `offset` instead of from zero, in place: the offset column's value, several joined by \":\"")
 	cmd.Flags().BoolVar(&how.InPlace, "in-place", false, "rewrite the live view instead of filling a new one")
 	return cmd
 }

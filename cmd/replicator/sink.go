@@ -37,11 +37,11 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 			return entities, wrong(err)
 		},
 	}
-	if len(cfg.Source.Shards) == 0 { // the source is in Kafka without a dsn, so no server can be asked
+	if len(cfg.Source.Shards) == 0 { // the source is Kafka, and the file names no MySQL server to ask
 		o.Samples = nil
 		o.Columns = func(context.Context, string, string) ([]config.Column, error) { return nil, nil }
 	}
-	if cfg.Source.Kafka == nil { // with Kafka, the topics feed the views instead of the shards
+	if cfg.Source.Kafka == nil { // with Kafka, the views' sources are topics, not shards
 		o.Sources = cfg.Source.ShardNames()
 	} else if len(cfg.Source.Kafka.Topics) > 1 {
 		o.Partitions = service.Partitions(cfg)

@@ -104,8 +104,8 @@ func (o *options) askDespite(ctx context.Context, wrong error, warnings io.Write
 		return nil, wrong
 	}
 	o.file = remedy.File(listens.Path)
-	fmt.Fprintf(warnings, "replicator: the file can't be used, so the program continues with its configuration:\n%v\n",
-		wrong)
+	fmt.Fprintf(warnings, "replicator: the file can't be used, so the running process keeps the configuration that it "+
+		"has:\n%v\n", wrong)
 	return views, nil
 }
 
@@ -169,13 +169,13 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 	lines = append(lines, sharedLines(views, columns, colour)...)
 	for _, v := range views {
 		if v.Evicted > 0 {
-			text := fmt.Sprintf("%s: the sink's server evicted %d keys. See docs/operating.md, A Redis that evicts",
+			text := fmt.Sprintf("%s: the sink's server evicted %d keys. See docs/operating.md, \"A Redis that evicts\"",
 				v.View, v.Evicted)
 			lines = append(lines, painted{cut(text, columns), red}.show(colour))
 		}
 		if v.FanOut > 0 {
-			lines = append(lines, cut(fmt.Sprintf("%s: joined rows changed, re-read %d entries so far", v.View,
-				v.FanOut), columns))
+			text := fmt.Sprintf("%s: %d cells re-read so far, because joined rows changed", v.View, v.FanOut)
+			lines = append(lines, cut(text, columns))
 		}
 	}
 	return lines
@@ -309,15 +309,15 @@ func inFull(views []replicator.ViewStatus, file remedy.File, columns int, colour
 		}
 		say("compared", painted{v.Comparing(), plain})
 		if v.FanOut > 0 {
-			text := fmt.Sprintf("%d entries re-read so far because such rows changed", v.FanOut)
+			text := fmt.Sprintf("%d cells re-read so far, because joined rows changed", v.FanOut)
 			say("joined rows", painted{text, plain})
 		}
 		if v.Gone != nil && *v.Gone > 0 {
-			say("remembered", painted{fmt.Sprintf("%d deleted cells (in the whole sink)", *v.Gone), plain})
+			say("remembered", painted{fmt.Sprintf("states of %d deleted cells, for all views of the sink", *v.Gone), plain})
 		}
 		if v.Evicted > 0 {
-			say("evicted", painted{fmt.Sprintf("%d keys, by the server. See docs/operating.md, A Redis that evicts",
-				v.Evicted), red})
+			text := fmt.Sprintf("%d keys, by the sink's server. See docs/operating.md, \"A Redis that evicts\"", v.Evicted)
+			say("evicted", painted{text, red})
 		}
 		if v.Shared {
 			say("shared", painted{sharedText, yellow})

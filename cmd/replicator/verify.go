@@ -155,7 +155,7 @@ func showResults(out io.Writer, results []verify.Result, asJSON bool) error {
 type bars struct {
 	out   io.Writer
 	view  string
-	shown time.Time // when progress was last shown; at first, when the first verification began
+	shown time.Time // when progress was last shown; before that, when the first verification began
 	*progress
 }
 
