@@ -45,7 +45,7 @@ func (c *Config) Line(view, key string) int {
 
 // Source says what is replicated.
 type Source struct {
-	Shards     []Shard // at least one shard; with Kafka: the servers whose changelogs are in Kafka, or none
+	Shards     []Shard // the MySQL servers; empty only if Kafka is set and the file names no server
 	Kafka      *Topics // changelogs in Kafka to read instead of the shards; nil: the shards are read
 	Start      string  // where a view without a checkpoint starts: snapshot, earliest or latest
 	OnLost     string  // what to do if the binlog was purged or a sink lost data: stop or rebuild

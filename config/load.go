@@ -99,8 +99,8 @@ type loader struct {
 	leftOut bool
 }
 
-// leavesOut reports whether the setting at path may be left out, because its environment variable or file is missing.
-// It records that in leftOut. The address of the running process (http.listen) is never left out.
+// leavesOut is called if the environment variable or file of the setting at path is missing. It reports whether that is
+// allowed, and then sets leftOut. The address of the running process (http.listen) is never left out.
 func (l *loader) leavesOut(path string) bool {
 	if !l.toAsk || path == "http.listen" {
 		return false
@@ -182,13 +182,13 @@ func (l *loader) checkpoint(s *Section) {
 		c.DSN, c.Table = "", ""
 		for _, key := range []string{"dsn", "dsn_file", "table"} {
 			if s.Has(key) {
-				s.Problem(key, `belongs to store = "mysql"; the file store has path`)
+				s.Problem(key, `belongs to store = "mysql". Set that store, or remove %s: the file store uses path instead`, key)
 			}
 		}
 	case "mysql":
 		c.Path = ""
 		if s.Has("path") {
-			s.Problem("path", `belongs to store = "file"; the mysql store has dsn and table`)
+			s.Problem("path", `belongs to store = "file". Set that store, or remove path: the mysql store uses dsn and table instead`)
 		}
 		if !s.Given("dsn") {
 			s.Need("dsn", exampleDSN)

@@ -130,9 +130,9 @@ type Names interface {
 	// returns the keys of the rows that `name` may belong to, in the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 
-	// Makes reports whether the view's key template can make the Redis key `name`, which replicator wrote. Unlike
-	// Entities, Makes returns true if the last value in `name` contains a ":", because `name` is not the application's
-	// own key. It returns false for a template that starts with a value, because such a template fits any key.
+	// Makes reports whether the view's key template can make the Redis key `name`, which replicator wrote. Entities
+	// refuses a key whose last value contains a ":", because the application may have written that key. Makes accepts
+	// it. Makes returns false for a template that starts with a value, because such a template fits any key.
 	Makes(v *replicator.View, name string) bool
 }
 

@@ -93,7 +93,7 @@ func TestATypeOfSinkIsHeldToItsKeys(t *testing.T) {
 		{`topic = "users"`, ``, `views.v: topic is missing; say for example topic = "users"`},
 		{`fields = ["a"]`, `unique = true`,
 			`views.v.unique: does not belong to kind row of a queue sink, which has: from, sink, kind, where, on_change, join, topic, fields`},
-		{`fields = ["a"]`, `fields = ["a", "b.a"]`, `the target's name "a" occurs twice`},
+		{`fields = ["a"]`, `fields = ["a", "b.a"]`, `name "a" occurs twice`},
 	} {
 		_, err := readWithQueue(strings.Replace(queued, c.old, c.new, 1), &config.Opening{})
 		if err == nil || !strings.Contains(err.Error(), c.says) {

@@ -21,7 +21,7 @@ const (
 	aBoolean kind = "true or false"
 	aDate    kind = "a date or time"
 
-	unusable kind = "a string that can't be used" // the problem was already reported, or the setting is left out
+	unusable kind = "a string that can't be used" // it names a missing environment variable, for example
 )
 
 // node is a value of the file with its line. A table keeps its keys in the order of the file, because columns, shards

@@ -158,8 +158,8 @@ func (s *ViewSection) distinct(target Target) {
 	for _, n := range names {
 		same := fold(n.Name)
 		if seen[same] {
-			s.Problem(n.Key, "the target's name %q occurs twice. Rename one of the two, as in { other_name = "+
-				"\"path\" }", n.Name)
+			s.Problem(n.Key, "the column or field name %q occurs twice in the view. Rename one of the two, as in "+
+				"{ OTHER_NAME = \"PATH\" }", n.Name)
 		}
 		seen[same] = true
 	}

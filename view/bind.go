@@ -12,7 +12,7 @@ type binder struct {
 	table   *replicator.Table
 	names   []string // the properties of the body that the paths need
 	columns []string // the columns that the paths need, except those that are in replicator.Cell
-	needed  []string // the part of columns that the table must have; the rest are optional
+	needed  []string // those of `columns` that the table must have; the others are optional
 	merged  bool     // the view has several tables, so an unknown column may belong to another table
 
 	tables []replicator.Table // tables that joins may name

@@ -96,7 +96,7 @@ func TestWhatCannotWorkIsRefusedWithTheFix(t *testing.T) {
 			"key: path : a name is empty; write names with odd characters in double quotes"},
 
 		{replicator.View{Kind: "counter", From: users, Fields: fields("a", "b"), Sum: "c"},
-			`fields.f1: the last field of a counter is the amount. Its path must be "c"`},
+			`fields.f1: the last field of a counter is its amount, so the path must be "c", not "b"`},
 		{replicator.View{Kind: "counter", From: users, Fields: fields("a", "l[].b"), Sum: "l[].b"},
 			`sum: a cell has only one amount. Write an expression over the list, such as "=sum(lines, .qty)"`},
 	}

@@ -116,8 +116,8 @@ func (s *slab[T]) take(n int) []T {
 	return part
 }
 
-// large reports whether a row's contributions are too large to share an allocation with other contributions. The shared
-// allocation would keep them in memory for too long. The body counts, because texts may be parts of it.
+// large reports whether a row's contributions are too large to share an allocation with those of other rows. Shared
+// memory is freed only once no row uses it. The body counts, because texts may be parts of it.
 func large(row *replicator.Row, values []replicator.Value) bool {
 	const largeBody, largeValue = 4 << 10, 4 << 10 // in bytes; largeValue is multiplied by the number of views
 	size := int64(0)

@@ -62,9 +62,9 @@ func newConfig() *conf.Config {
 	return c
 }
 
-// inUTC makes date() read a time without a zone as UTC, by one more argument. Unlike expr's patcher.WithTimezone, it
-// sets the type of that argument. expr does not find out the type if the call of date() is itself an argument of a
-// function that newConfig adds, and it dereferences pointers whose type it doesn't know.
+// inUTC adds the argument time.UTC to each call of date(), which then reads a time without a zone as UTC. Unlike expr's
+// patcher.WithTimezone, inUTC also sets the argument's type. In arguments of the functions that newConfig adds, expr
+// doesn't find out types, and would dereference the pointer time.UTC.
 type inUTC struct{}
 
 func (inUTC) Visit(node *ast.Node) {
@@ -115,7 +115,7 @@ func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, 
 	if _, err = checker.Check(parsed, config); err != nil {
 		return nil, brief(err)
 	}
-	config.Expect = reflect.Invalid // the kind was checked above, so the program need not convert its result
+	config.Expect = reflect.Invalid // the kind was checked above, so the compiled code need not convert its result
 	if err = optimizer.Optimize(&parsed.Node, config); err != nil {
 		return nil, brief(err)
 	}

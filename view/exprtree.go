@@ -12,7 +12,7 @@ import (
 )
 
 // tree is an expression in which an identifier replaces each reference (address.city, $row_key, lines[0].sku). So the
-// program never steps into objects itself: a step into a missing object gives a missing value instead of an error.
+// compiled expression never steps into objects: a step into a missing object gives a missing value, not an error.
 type tree struct {
 	node ast.Node
 	refs []*treeRef
@@ -67,7 +67,7 @@ func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	used := map[*treeRef]bool{} // references still in the tree: not address if it was merged into address.city
+	used := map[*treeRef]bool{} // references that are in the tree; rewrite replaces `address` by `address.city`
 	ast.Walk(&t.node, visitor(func(n *ast.Node) {
 		if ref := r.refs[*n]; ref != nil {
 			used[ref] = true

@@ -56,7 +56,7 @@ type joinDefinition struct {
 // unchanged.
 const fingerprintFormat = 1
 
-// Fingerprint returns a hash of what determines the view's content: its definition, without OnChange, and the roles of
+// Fingerprint returns a hash of what determines the view's content: its definition (except OnChange) and the roles of
 // its tables.
 func Fingerprint(v *replicator.View, tables []replicator.Table) string {
 	d := definition{

@@ -143,5 +143,5 @@ func elementsOf(v any) (list []any, ok bool, err error) {
 	if list, ok = v.([]any); ok {
 		return list, true, nil
 	}
-	return nil, false, fmt.Errorf("[] follows %s, not a list", sortOf(v))
+	return nil, false, fmt.Errorf("the value before [] is %s, not a list", sortOf(v))
 }

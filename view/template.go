@@ -12,9 +12,8 @@ import (
 	"replicator/internal/uuid"
 )
 
-// template makes a key from values: "user:{row_key}". Different values give different keys. In every value but the
-// last, '%' and one byte of the text that follows the value are percent-encoded. So it is certain where each value
-// ends.
+// template makes a key from values: "user:{row_key}". Different values give different keys: in every value but the last,
+// '%' and the delimiter that ends the value are percent-encoded.
 type template struct {
 	parts []part
 	tail  string // the text after the last value
@@ -25,7 +24,7 @@ type part struct {
 	text   string
 	path   path
 	form   form
-	escape byte // the byte to percent-encode in the value; 0 in the last part
+	escape byte // keytemplate.Delimiter of the text after the value; 0 in the last part
 
 	leaf   leaf
 	entity bool // the value is a key column. It must not be normalized, or two different rows could get the same key
@@ -34,10 +33,10 @@ type part struct {
 type form uint8
 
 const (
-	formPlain  form = iota // as replicator.FormatValue formats it: bytes as hexadecimal digits
+	formPlain  form = iota // any value, as replicator.FormatValue formats it
 	formUUID               // 16 bytes as 8-4-4-4-12 hexadecimal digits
-	formHex                // bytes as hexadecimal digits
-	formBase64             // bytes as base64url without padding
+	formHex                // only bytes or a UUID, as hexadecimal digits
+	formBase64             // only bytes or a UUID, as base64url without padding
 )
 
 func parseTemplate(text string) (*template, error) {
