@@ -14,7 +14,8 @@ import (
 	"replicator"
 )
 
-// Every answer has this header. Client uses it to tell this program from another program on the same port.
+// Every answer has the header "X-Replicator: 1". Client uses it to tell this program from another program on the same
+// port.
 const (
 	productHeader = "X-Replicator"
 	productName   = "1"
@@ -180,7 +181,8 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		answer(w, http.StatusOK, waitAnswer{Included: true})
 	case ctx.Err() != nil && r.Context().Err() == nil:
-		fail(w, http.StatusGatewayTimeout, fmt.Errorf("not included after %s: %w", timeout.Round(time.Millisecond), err))
+		fail(w, http.StatusGatewayTimeout, fmt.Errorf("views don't include the position after waiting %s: %w",
+			timeout.Round(time.Millisecond), err))
 	default:
 		s.failed(w, r, err)
 	}

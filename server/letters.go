@@ -10,9 +10,10 @@ import (
 	"replicator"
 )
 
-// LetterGroup describes the dead letters of one view and table with one kind of reason.
+// LetterGroup describes the dead letters of one view, source and table whose reasons differ only in numbers and quoted
+// values.
 type LetterGroup struct {
-	Group   string    `json:"group"` // the group's id, which a Selection may have; "" if Reason is "other reasons"
+	Group   string    `json:"group"` // the group's id, for Selection.Group; "" if Reason is "other reasons"
 	View    string    `json:"view"`
 	Source  string    `json:"source,omitempty"`
 	Table   string    `json:"table"`

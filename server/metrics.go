@@ -153,7 +153,7 @@ func (m *Metrics) Batch(sink string, ops int, took time.Duration) {
 	m.batchSize.WithLabelValues(sink).Set(float64(ops))
 }
 
-// Retry counts an error that ended a pipeline of the sink. The pipeline then begins again.
+// Retry counts an error that ended a session of the sink's views. The next session begins at their saved positions.
 func (m *Metrics) Retry(sink string) { m.retries.WithLabelValues(sink).Inc() }
 
 // Build sets the program's version and revision.

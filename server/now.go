@@ -28,8 +28,7 @@ func (m *Metrics) Sources(get func(context.Context) []SourceStats) { m.now.sourc
 // setController sets the Controller that each scrape asks for the status of the views.
 func (m *Metrics) setController(c Controller) { m.now.controller.Store(&c) }
 
-// nowCollector collects the metrics whose values are read at each scrape, while pipelines update the others. It
-// implements prometheus.Collector.
+// nowCollector collects the metrics whose values are read at each scrape. It implements prometheus.Collector.
 type nowCollector struct {
 	controller atomic.Pointer[Controller]
 	sources    atomic.Pointer[func(context.Context) []SourceStats]
@@ -50,7 +49,7 @@ func newNowCollector() *nowCollector {
 		letters: desc("dead_letters", "Dead letters of the view.", "view"),
 		progress: desc("rebuild_progress_ratio", "Completed share of the running fill or rebuild; "+
 			"1 if none is running.", "view"),
-		checkpoint: desc("checkpoint_age_seconds", "Time since all of the view's progress was saved; "+
+		checkpoint: desc("checkpoint_age_seconds", "Time since the view's checkpoint last included all of its progress; "+
 			"until the first save, time since the program started.", "view"),
 		running: desc("view_running", "1 while the view is kept up to date. 0 while it is filling, paused, "+
 			"retrying or failed, or frozen until a rebuild is done.", "view"),
@@ -61,9 +60,9 @@ func newNowCollector() *nowCollector {
 				"0 once all views have caught up."),
 		sourceEvents: desc("source_events_total", "Binlog events read."),
 		sourceBytes:  desc("source_bytes_total", "Bytes of binlog read."),
-		retain:       desc("binlog_retention_seconds", "Time until the oldest binlog that is needed may be purged."),
-		statements: desc("source_logs_statements", "1 while a source's binlog_format is not ROW, so that views must "+
-			"be compared with the source repeatedly. Fix: SET GLOBAL binlog_format = ROW."),
+		retain: desc("binlog_retention_seconds", "Time until the source may purge a binlog file that a view needs."),
+		statements: desc("source_logs_statements", "1 while a source's binlog_format is not ROW. The program then compares "+
+			"the views with the source repeatedly. Fix: SET GLOBAL binlog_format = ROW."),
 	}
 }
 

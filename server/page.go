@@ -129,7 +129,7 @@ func (s *Server) overview(r *http.Request) pageData {
 		d.Error = err.Error()
 	}
 	rate := func(v *float64) string { return fmt.Sprintf("%.1f", *v) }
-	letters := map[string]int{} // each source's status has the count for the whole view
+	letters := map[string]int{} // by view: not added up, because each source's status has the count for the whole view
 	for _, c := range replicator.CausesOf(views) {
 		if len(c.Views) > 1 {
 			d.Causes = append(d.Causes, c)

@@ -218,7 +218,7 @@ func TestWaitAnswersWhenIncludedAndWhenNot(t *testing.T) {
 	}
 	p.waiting = make(chan struct{}, 9)
 	if err := c.Wait(t.Context(), Fence{At: "0-1-9"}, nil, 20*time.Millisecond); !errors.Is(err,
-		context.DeadlineExceeded) || !strings.Contains(err.Error(), "not included after 20ms") {
+		context.DeadlineExceeded) || !strings.Contains(err.Error(), "don't include the position after waiting 20ms") {
 		t.Errorf("error is %v", err)
 	}
 	for want, err := range map[int]error{404: fmt.Errorf("view %q: %w", "x", ErrUnknown), 400: ErrInvalid,
