@@ -60,7 +60,7 @@ func newNowCollector() *nowCollector {
 				"0 once all views have caught up."),
 		sourceEvents: desc("source_events_total", "Binlog events read."),
 		sourceBytes:  desc("source_bytes_total", "Bytes of binlog read."),
-		retain: desc("binlog_retention_seconds", "Time until the source may purge a binlog file that a view needs."),
+		retain:       desc("binlog_retention_seconds", "Time until the source may purge a binlog file that a view needs."),
 		statements: desc("source_logs_statements", "1 while a source's binlog_format is not ROW. The program then compares "+
 			"the views with the source repeatedly. Fix: SET GLOBAL binlog_format = ROW."),
 	}

@@ -13,9 +13,10 @@ import (
 	"replicator/server"
 )
 
-// A repair that finds dead letters saves them in the store itself only if no process runs the view. Otherwise it makes
-// the process re-read the cells and save the letters. A process compares the dead letters in the store with those in
-// the sink only once for each view, so it would not notice letters that another process has added to the sink.
+// A repair may find cells that can't be decoded or written. The sink records them as dead, and the store needs a dead
+// letter of each. If no process runs the view, the repair saves the letters. Otherwise it makes the running process
+// re-read the cells and save the letters. That process compares the store's letters with the sink's dead cells only once
+// for each view, so it would not notice dead cells that a repair has added.
 
 // Look makes the pipeline re-read cells from the source. It refuses invalid cells itself, because after an error the
 // pipeline would reopen the source and the sink for all its views.
@@ -42,7 +43,7 @@ func mayBeLookedAt(view *replicator.View, cells []replicator.Cell) error {
 			return fmt.Errorf("can't decode the key of a cell of table %q: %w", c.Table, err)
 		}
 		if !view.Feeds(c) {
-			return fmt.Errorf("view %s is not made from table %q, column %q", view.Name, c.Table, c.Column)
+			return fmt.Errorf("view %s is not made from rows of table %q and kind %q", view.Name, c.Table, c.Column)
 		}
 	}
 	return nil
@@ -130,8 +131,8 @@ func (v Verification) raise(ctx context.Context, view, source string, cells []re
 }
 
 // buryByPartition saves dead letters in the store, and makes the process that reads their partition load them. It fails
-// if that process is not the one at http.listen. That process does not re-read the cells, as it does for `bury`: it
-// would read the topic, which may lack changes that the repair has read from the source.
+// if the process at http.listen doesn't read the partition, but another process does. Unlike bury, it doesn't make the
+// process re-read the cells from the topic, which may lack changes that the repair has read from the source.
 func (v Verification) buryByPartition(ctx context.Context, o *inspection, letters []replicator.DeadLetter) error {
 	by := map[string][]replicator.DeadLetter{}
 	for _, l := range letters {
@@ -160,8 +161,8 @@ func buryAlone(ctx context.Context, setup Setup, letters []replicator.DeadLetter
 	return alone(ctx, setup, func(store replicator.Store) error { return store.Bury(ctx, letters) })
 }
 
-// alone opens the store and changes dead letters in it, while no process runs. If nothing was ever saved, it does
-// nothing: the first start asks the sink which cells are dead.
+// alone opens the store and changes dead letters in it, while no process runs. If the store doesn't exist, it does
+// nothing. The next start then saves a dead letter of each cell that the sink has recorded as dead.
 func alone(ctx context.Context, setup Setup, change func(replicator.Store) error) error {
 	r, err := readStore(ctx, setup.Config)
 	if errors.Is(err, checkpoint.ErrNoState) {

@@ -90,7 +90,7 @@ func (c *comparisons) run(ctx context.Context) {
 }
 
 // round compares each view of the pipeline l that has a pending comparison. Then l's comparisons pause for as long as
-// the round took, so that they read the server at most half of the time.
+// the round took, so that they burden the source at most half of the time.
 func (c *comparisons) round(ctx context.Context, line int, l line) {
 	began := time.Now()
 	if began.Before(c.next[line]) {
@@ -126,8 +126,8 @@ func (c *comparisons) compare(ctx context.Context, l line, view string, one *com
 	case ctx.Err() != nil, errors.Is(err, verify.ErrNotNow):
 	case err != nil:
 		one.retryAt = time.Now().Add(compareAgain)
-		log.Error("comparing a view with its source failed and will be retried",
-			"retry_in", compareAgain, "error", err)
+		log.Error("the running process could not compare a view with its source, and will retry", "retry_in", compareAgain,
+			"error", err)
 	default:
 		l.Compared(view, one.at)
 		one.place = verify.Place{} // drop the old resume point, because it may use much memory

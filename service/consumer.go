@@ -177,8 +177,8 @@ func (c *consumer) assign(ctx context.Context, partitions []kafka.Partition) {
 func (c *consumer) give(partitions []kafka.Partition, end func(*assigned)) {
 	c.log.Info("giving up partitions", "partitions", fmt.Sprint(partitions))
 	if paused := c.arePaused(); len(paused) > 0 {
-		c.log.Warn("the members that take these partitions run the paused views again, unless these are paused there, "+
-			"too. `replicator pause` at those members pauses them",
+		c.log.Warn("views are paused only at this member of the consumer group, and other members take these partitions. "+
+			"`replicator pause` at those members pauses the views there, too",
 			"views", paused, "partitions", fmt.Sprint(partitions))
 	}
 	var ending []*assigned
@@ -222,7 +222,7 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition, starters *
 	c.gone.remember(p.String(), l.Shown())
 	c.lines.remove(l)
 	if err = errors.Join(err, store.Close()); err != nil && ctx.Err() == nil {
-		log.Error("a partition's pipeline ended", "error", err)
+		log.Error("a partition's pipeline ended with an error. A restart of this process starts it again", "error", err)
 	}
 }
 
@@ -348,12 +348,13 @@ func asksTables(cfg *config.Config, what string) error {
 		"Kafka. Set dsn in [source] to the server that the changelog comes from", cfg.File, what)}
 }
 
-// keepsPositions returns an error if the source is in Kafka. It is for commands that change positions, because the
-// groups' members own the positions of partitions.
-func keepsPositions(cfg *config.Config, what string) error {
+// setsPositions returns an error if the source is in Kafka. It is for commands that set positions: the members of
+// consumer groups own the positions of partitions.
+func setsPositions(cfg *config.Config, what string) error {
 	if cfg.Source.Kafka == nil {
 		return nil
 	}
-	return InvalidError{fmt.Errorf("%s: checkpoint %s can't change positions in Kafka partitions. `replicator "+
-		"rebuild` reads the topic from its beginning, `replicator checkpoint forget` starts over", cfg.File, what)}
+	return InvalidError{fmt.Errorf("%s: checkpoint %s can't change positions in Kafka partitions. To fill views again, "+
+		"use `replicator rebuild`. To remove what the program knows of views, use `replicator checkpoint forget`",
+		cfg.File, what)}
 }

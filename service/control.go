@@ -38,7 +38,7 @@ func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return append(all, s.statusElsewhere(ctx, all)...), nil
 }
 
-// placed sets Position for views that no pipeline reads now, to the position where the view stopped.
+// placed sets the Position of each view that no running pipeline keeps to the position where the view stopped.
 func (s *Service) placed(ctx context.Context, views []replicator.ViewStatus) error {
 	var saved []replicator.Checkpoint
 	for i := range views {

@@ -99,7 +99,8 @@ func answerOf[T any](ctx context.Context, f *Front, ask func(context.Context, an
 	return answer, err
 }
 
-// Status returns the answer of the current service, with the configuration file added to the commands in messages.
+// Status returns the answer of the current service. In the views' errors, it adds "-c FILE" to commands such as
+// `replicator rebuild VIEW`.
 func (f *Front) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	views, err := answerOf(ctx, f, func(ctx context.Context, s answerer) ([]replicator.ViewStatus, error) {
 		return s.Status(ctx)

@@ -60,7 +60,7 @@ func (s *Service) fences(ctx context.Context, at server.Fence) (map[string]strin
 		case err == nil && len(fences) > 0:
 			return fences, nil
 		case err == nil:
-			return nil, fmt.Errorf("%w: [source] topics have cells of %s, but not of %s. Select one with --source",
+			return nil, fmt.Errorf("%w: the topics in [source] have cells of %s, but not of %s. Name a shard with --source",
 				server.ErrInvalid, strings.Join(slices.Sorted(maps.Keys(others)), " and "), changelog.Origin(at.Source))
 		}
 		if pause.For(ctx, 200*time.Millisecond) != nil {

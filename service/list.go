@@ -19,9 +19,9 @@ import (
 // and how many cells contribute to that part.
 type Listing struct {
 	View    string          `json:"view"`
-	Place   string          `json:"place"`
-	Shown   string          `json:"shown,omitempty"` // the view's sum, or the entity that a unique index has for the value
-	Sum     json.RawMessage `json:"sum,omitempty"`   // the sum of the amounts of all contributing cells
+	Place   string          `json:"place"`           // the value or group, as messages name it
+	Shown   string          `json:"shown,omitempty"` // the sum in the sink, or the entity that a unique index has for the value
+	Sum     json.RawMessage `json:"sum,omitempty"`   // what the sum should be: that of all contributing cells' amounts
 	Cells   int             `json:"cells"`
 	Orphans []string        `json:"orphans,omitempty"` // entries of the value or group that came from no cell
 	Why     string          `json:"why,omitempty"`     // what is wrong with the value or group as a whole; "": nothing
@@ -96,7 +96,8 @@ func (in *inspector) list(ctx context.Context, shard config.Shard, view *replica
 	defer func() { err = errors.Join(err, o.close()) }()
 	lister, ok := o.target.(replicator.Lister)
 	if !ok {
-		return found, nil, InvalidError{fmt.Errorf("sink %s can't list the cells behind a value", view.Sink)}
+		return found, nil, InvalidError{fmt.Errorf("sink %s can't list the cells that contribute to a value or group. "+
+			"Use `replicator explain %s KEY` to see one entity", view.Sink, view.Name)}
 	}
 	if values, err = split(lister.ListedBy(0), by, values); err != nil {
 		return found, nil, InvalidError{err}

@@ -92,7 +92,7 @@ func (r liveRepair) shard() config.Shard {
 func (r liveRepair) mayGoOn() error {
 	for _, s := range r.line.Status(nil) {
 		if s.View == r.view.Name && s.State != replicator.StateRunning {
-			return fmt.Errorf("view %s: %w: it is %s", r.view.Name, verify.ErrNotNow, s.State)
+			return fmt.Errorf("view %s: %w: the view is %s", r.view.Name, verify.ErrNotNow, s.State)
 		}
 	}
 	return nil

@@ -137,7 +137,7 @@ func (s *partitioned) walk(after string, page walk) ([]replicator.Cell, string, 
 	var at partitionsCursor
 	if after != "" {
 		if err := json.Unmarshal([]byte(after), &at); err != nil || at.Target >= len(s.all) {
-			return nil, "", fmt.Errorf("%q is not a position in a list of cells from all partitions", after)
+			return nil, "", fmt.Errorf("%q is not a cursor over the cells of all partitions", after)
 		}
 	}
 	cells, next, err := page(s.all[at.Target], at.After)
@@ -210,7 +210,7 @@ func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origi
 		case p.Source == origin:
 			all, publisher = append(all, name), p
 		default:
-			others = append(others, fmt.Sprintf("%s has cells of %s", name, changelog.Origin(p.Source)))
+			others = append(others, fmt.Sprintf("topic %s has cells of %s", name, changelog.Origin(p.Source)))
 		}
 	}
 	switch {
@@ -221,15 +221,15 @@ func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origi
 			"cell. In each publisher's configuration, name its source in [source.shards]. Use the same names in "+
 			"[source.shards] here", verify.ErrUnverifiable, strings.Join(all, " and "), changelog.Origin(origin))
 	case len(others) > 0:
-		return "", publisher, fmt.Errorf("%w: none of the topics in [source] has cells of %s: %s. Here, set "+
-			"[source.shards] with the same names as at the publishers, or [source] dsn if they have no shards",
+		return "", publisher, fmt.Errorf("%w: none of the topics in [source] has cells of %s: %s. In this file, set "+
+			"[source.shards] with the same names as in the publishers' files, or [source] dsn if those have no shards",
 			verify.ErrUnverifiable, changelog.Origin(origin), strings.Join(others, ", "))
 	}
 	return "", publisher, fmt.Errorf("%w: %w", verify.ErrUnverifiable, kafka.ErrUnmarked)
 }
 
-// openTopic opens the view in its sink, for all partitions of the topic that has the shard's cells. The inspection
-// ignores what other topics wrote to the view.
+// openTopic opens the view in its sink, for all partitions of one topic: the one that was published from the shard. The
+// inspection ignores what other topics wrote to the view.
 func (o *inspection) openTopic(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink,
 	views []*replicator.View) (err error) {
 	if in.cluster == nil {

@@ -40,7 +40,7 @@ func (s sharedStore) Count(ctx context.Context) (map[string]int, error) {
 	return countLetters(ctx, s.cfg)
 }
 
-// Drop opens the store again, because other processes may have saved dead letters since the shared store was opened.
+// Drop opens the store again to know the dead letters that other processes have saved meanwhile.
 func (s sharedStore) Drop(ctx context.Context, ids []string) (int, error) {
 	now, err := openPart(ctx, s.cfg, rand.Text())
 	if err != nil {

@@ -52,8 +52,7 @@ func numberOf(cfg *config.Config, shard config.Shard) int {
 	return slices.IndexFunc(cfg.Source.Shards, func(s config.Shard) bool { return s.Name == shard.Name })
 }
 
-// KnowsSource returns nil if the source has the named shard. An empty name is valid only if there are no shards,
-// because a binlog position belongs to one server.
+// KnowsSource returns nil if the source has the named shard. An empty name is valid only if the source has no shards.
 func KnowsSource(cfg *config.Config, name string) error {
 	if cfg.Source.Kafka != nil {
 		return nil // with Kafka, the topics name the sources, and no topic is read here

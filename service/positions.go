@@ -65,7 +65,7 @@ func (p *Positions) eachSink(do func(sink replicator.Sink, views []*replicator.V
 // Set sets the views' position in one source's log, both in the sinks and in the store. source is the shard's name, or
 // "" without shards.
 func (p *Positions) Set(ctx context.Context, source, pos string) error {
-	if err := keepsPositions(p.Config, "set"); err != nil {
+	if err := setsPositions(p.Config, "set"); err != nil {
 		return err
 	}
 	if err := KnowsSource(p.Config, source); err != nil {
@@ -120,7 +120,7 @@ func (p *Positions) at(ctx context.Context, shard config.Shard, pos string,
 // Reset makes the views start again. It doesn't remove their marks (the checkpoints that the sink keeps) but changes
 // them, because a checkpoint in the store without a mark looks as if the sink had lost the view.
 func (p *Positions) Reset(ctx context.Context) error {
-	if err := keepsPositions(p.Config, "reset"); err != nil {
+	if err := setsPositions(p.Config, "reset"); err != nil {
 		return err
 	}
 	return p.forget(ctx, "resetting", func(sink replicator.Sink, v *replicator.View) error {
@@ -132,10 +132,10 @@ func (p *Positions) Reset(ctx context.Context) error {
 // cells stay, unless the sink lost the view or has another definition of it. Then unmark first removes the view from
 // the sink.
 func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replicator.View) error {
-	var known []stood
+	var known []viewProgress
 	intact := true
 	for _, shard := range p.Config.Source.Shards {
-		at, same, err := p.stood(ctx, sink, shard, v)
+		at, same, err := p.progressOf(ctx, sink, shard, v)
 		if err != nil {
 			return err
 		}
@@ -170,7 +170,8 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 // forgetLost removes a view's state from those shards of a sink that lost the view or have it with another definition.
 // The other shards keep the view, so readers still see it there. If the sink has no shards, or no position of the view
 // is known, forgetLost removes the view's state from the whole sink.
-func (p *Positions) forgetLost(ctx context.Context, sink replicator.Sink, v *replicator.View, known []stood) error {
+func (p *Positions) forgetLost(ctx context.Context, sink replicator.Sink, v *replicator.View,
+	known []viewProgress) error {
 	parted, ok := sink.(replicator.Parted)
 	if !ok || len(known) == 0 {
 		return sink.Forget(ctx, v.Name)
@@ -178,16 +179,16 @@ func (p *Positions) forgetLost(ctx context.Context, sink replicator.Sink, v *rep
 	return parted.ForgetLost(ctx, known[0].views[0], p.Config.Source.ShardNames())
 }
 
-// stood is a view's saved progress with one shard of the source, with what is needed to open the view in the sink.
-type stood struct {
+// viewProgress is a view's saved progress with one shard of the source.
+type viewProgress struct {
 	replicator.Standing
 	shard string
-	views []*replicator.View
+	views []*replicator.View // only this view, with the fingerprint that the sink knows
 }
 
-// stood returns the view's saved progress. same reports whether the sink has the view with the same definition.
-func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard config.Shard,
-	v *replicator.View) (at stood, same bool, err error) {
+// progressOf returns the view's saved progress. same reports whether the sink has the view with the same definition.
+func (p *Positions) progressOf(ctx context.Context, sink replicator.Sink, shard config.Shard,
+	v *replicator.View) (at viewProgress, same bool, err error) {
 	at.shard = shard.Name
 	marks, err := sink.Marks(ctx, shard.Name)
 	if err != nil {
@@ -197,9 +198,9 @@ func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard confi
 	for _, c := range p.saved {
 		if c.View == v.Name && c.Source == shard.Name {
 			at.Standing = c.Standing
-			// If one shard of the sink lost the view, the sink has no mark of the view. Other shards may still have the
-			// view, with the fingerprint (the hash of its definition) that the checkpoint has. Opening the view with
-			// another fingerprint would empty it there. So it is opened with the checkpoint's.
+			// If one shard of the sink lost the view, the sink has no mark of the view. But its other shards may have the
+			// view, with the checkpoint's fingerprint (hash of the definition). Opening the view with another fingerprint
+			// would empty it in these shards. So the checkpoint's fingerprint replaces the missing mark's.
 			if !marked {
 				marks = append(marks, replicator.Mark{View: c.View, Fingerprint: c.Fingerprint})
 			}

@@ -91,8 +91,8 @@ func sinksOf(cfg *config.Config, names []string) *config.Config {
 	return &some
 }
 
-// beginRebuild starts a rebuild as soon as the pipelines can start it. After a timeout, it returns the error of the
-// sink or the source.
+// beginRebuild starts a rebuild as soon as the pipelines can start it. If they can't within rebuildPatience, it returns
+// the error that the views report, such as a sink that is down.
 func (s *Service) beginRebuild(ctx context.Context, names []string, how server.Rebuild) error {
 	patient, cancel := context.WithTimeout(ctx, rebuildPatience)
 	defer cancel()

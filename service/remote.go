@@ -44,8 +44,8 @@ func SavedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStat
 	return views, nil
 }
 
-// Stopped returns an error that says that no process runs, and when a process last saved its checkpoints. It wraps why,
-// the error of a request to the process.
+// Stopped returns an error that says that no process runs, and when a process last saved its checkpoints. The error
+// wraps the parameter `why`, the error of a request to the process.
 func Stopped(ctx context.Context, cfg *config.Config, why error) error {
 	last, err := lastSave(ctx, cfg)
 	switch {

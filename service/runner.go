@@ -91,7 +91,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 		return next, err
 	}
 	if r.store.Store == nil {
-		r.Log.Info("stopped: nothing was running")
+		r.Log.Info("stopped before views were started")
 		return nil, nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -135,7 +135,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	stopNow()
 	waiting.Wait()
 	if lost {
-		r.Log.Warn("another process has taken the checkpoint store. The pipelines are stopped")
+		r.Log.Warn("another process has taken the checkpoint store and runs the views. This process has stopped them")
 		if next == nil && !r.UntilCaughtUp {
 			next, err = cfg, nil
 		} else if next == nil {

@@ -65,7 +65,7 @@ type line struct {
 	views  []*replicator.View
 	ended  <-chan struct{} // closed once another group member may read the partition; nil: the source is not in Kafka
 
-	reread func(context.Context) error // re-reads dead letters that other processes saved; nil: none can save any
+	reread func(context.Context) error // re-reads dead letters that other processes saved; nil: others can't save any
 }
 
 // engine is the part of a pipeline that this package uses.

@@ -24,7 +24,7 @@ type Setup struct {
 	Log      *slog.Logger
 	OpenSink func(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error)
 
-	before map[string]handedOn // by source or consumer group: what the previous configuration's service hands on
+	before map[string]handedOn // by source or consumer group; nil: no configuration ran before
 }
 
 // handedOn is the unsaved state that a new configuration takes over from the previous one.
@@ -39,7 +39,8 @@ type InvalidError struct{ Err error }
 func (e InvalidError) Error() string { return e.Err.Error() }
 func (e InvalidError) Unwrap() error { return e.Err }
 
-// Define sets the fingerprint of each view's definition. It returns an InvalidError if a view doesn't compile.
+// Define checks that the views compile, and sets their fingerprints. If a view doesn't compile, it returns an
+// InvalidError.
 func Define(cfg *config.Config) error {
 	if _, err := compile(cfg, cfg.Views, cfg.Tables); err != nil {
 		var at *view.KeyError

@@ -14,14 +14,15 @@ import (
 	"replicator/server"
 )
 
-// hold locks the checkpoint store. If another process has locked a store in MySQL, or if its server is down at the
-// start, hold waits as a standby. It returns a configuration only if a signal loads a new one meanwhile.
+// hold locks the checkpoint store. For a store in MySQL, it waits as a standby while another process has the lock. At
+// the start, it also waits for a MySQL server that is down. It returns a configuration only if a signal loads a new one
+// meanwhile.
 func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config, error) {
 	if r.store.Store != nil && r.storeAt == placeOf(cfg) && !r.store.isLost() {
 		return nil, nil // a reload keeps the store, so that no other process takes over
 	}
-	starting := r.store.Store == nil // no store was open yet. If the store doesn't answer, stand by
-	lost := r.store.isLost()         // another process has taken the store. After any error, stand by
+	starting := r.store.Store == nil
+	lost := r.store.isLost() // another process has taken the store
 	err := r.release()
 	if err == nil || lost {
 		err = r.open(stop, cfg)

@@ -85,7 +85,7 @@ func (t *Tail) follow(ctx context.Context, shard config.Shard) (err error) {
 		one.reader, err = source.Open(ctx, []replicator.Position{at})
 	}
 	if err != nil {
-		if ctx.Err() != nil { // another source has ended the tail
+		if ctx.Err() != nil { // the tail is ending, such as after an error of another shard
 			err = nil
 		}
 		return err
@@ -122,15 +122,17 @@ func (t *tailing) source() (*canal.Source, error) {
 	return t.Setup.source(t.shard, tables)
 }
 
-// Unlogged logs that changes are missing from the output. The tail continues, because it stores nothing that the
-// missing changes would make wrong.
+// Unlogged logs that a table changed, and that the binlog doesn't say which rows. The tail continues.
 func (t *tailing) Unlogged(table string, _ int64, err error) error {
 	t.missing.say(t.log(), table, err, time.Now())
 	return nil
 }
 
-// absences logs that changes of a table are missing from the output: the first one immediately, then at most once a
-// minute the number of further ones. A binlog may have thousands of statements that don't tell which rows they changed.
+// unlogged is the log message of absences. The attribute `error` has the cause.
+const unlogged = "this output is incomplete: the binlog doesn't say which rows of a table changed"
+
+// absences logs that the output lacks changes of a table: the first one immediately, then at most once a minute the
+// number of further ones. A binlog may have thousands of statements that don't tell which rows they changed.
 type absences struct {
 	said  map[string]time.Time // by table: time of the last log line
 	quiet map[string]int       // by table: the number of missing changes since the last log line
@@ -146,14 +148,14 @@ func (a *absences) say(log *slog.Logger, table string, err error, now time.Time)
 		a.quiet[table]++
 		return
 	}
-	log.Warn("changes are missing from this output", "table", table, "count", a.quiet[table]+1, "error", err)
+	log.Warn(unlogged, "table", table, "count", a.quiet[table]+1, "error", err)
 	a.said[table], a.quiet[table] = now, 0
 }
 
 func (a *absences) end(log *slog.Logger) {
 	for _, table := range slices.Sorted(maps.Keys(a.quiet)) {
 		if n := a.quiet[table]; n > 0 {
-			log.Warn("changes are missing from this output", "table", table, "count", n, "error", a.last[table])
+			log.Warn(unlogged, "table", table, "count", n, "error", a.last[table])
 		}
 	}
 }

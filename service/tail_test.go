@@ -22,7 +22,7 @@ func TestStatementsLoggedAsTextAreCounted(t *testing.T) {
 		now = now.Add(10 * time.Millisecond)
 	}
 	a.end(log)
-	if n := strings.Count(out.String(), "changes are missing"); n != 6 {
+	if n := strings.Count(out.String(), "this output is incomplete"); n != 6 {
 		t.Errorf("%d lines:\n%s", n, out.String())
 	}
 	for _, want := range []string{"table=orders count=1 ", "table=orders count=6000 ", "table=orders count=2999 ", "table=items count=1 "} {

@@ -242,7 +242,7 @@ func TestARepairFromAReplicaIsRefused(t *testing.T) {
 			t.Errorf("verify at the replica: exit status %d\n%s%s", r.code, r.out, r.errors)
 		}
 		r := atReplica.run("verify", "--repair")
-		if r.code != exitFailed || strings.Count(r.errors, "it is kept up from another log, of server") != 2 {
+		if r.code != exitFailed || strings.Count(r.errors, "the view is kept up from another log, of server") != 2 {
 			t.Errorf("a repair at the replica: exit status %d\n%s%s", r.code, r.out, r.errors)
 		}
 		l.must("verify", "--repair")
