@@ -12,7 +12,7 @@ import (
 
 // beside returns the columns beside the body that views can show. It leaves out columns that have a role or may hold
 // bodies, names that views refuse, and columns named like a property.
-func (s *sortOfCell) beside() (all []*Column) {
+func (s *kindOfRow) beside() (all []*Column) {
 	f := s.table
 	for i := range f.Columns {
 		c := &f.Columns[i]
@@ -27,13 +27,13 @@ func (s *sortOfCell) beside() (all []*Column) {
 	return all
 }
 
-func (s *sortOfCell) hasProperty(name string) bool {
+func (s *kindOfRow) hasProperty(name string) bool {
 	return slices.ContainsFunc(s.properties, func(p *property) bool { return strings.EqualFold(p.path, name) })
 }
 
 // withBeside returns up to mostFields paths: those of the columns beside the body, and then properties. It returns nil
 // if properties is empty.
-func (s *sortOfCell) withBeside(properties []string) (paths []string) {
+func (s *kindOfRow) withBeside(properties []string) (paths []string) {
 	if len(properties) == 0 {
 		return nil
 	}
@@ -44,10 +44,10 @@ func (s *sortOfCell) withBeside(properties []string) (paths []string) {
 	return paths[:min(len(paths), mostFields)]
 }
 
-// indexedBeside suggests an index view of a column beside the body: the one that users most likely search by, among
-// those that an index of the source table starts with. It returns false if there is none, or if users more likely
-// search by a property.
-func (p *plan) indexedBeside(s *sortOfCell, indexes []candidate) (v stanza, ok bool) {
+// indexedBeside suggests an index view of a column beside the body. Candidates are the first columns of the source
+// table's own indexes. indexedBeside takes the candidate that users most likely search by. It returns false if there is
+// none, or if users more likely search by a property.
+func (p *plan) indexedBeside(s *kindOfRow, indexes []candidate) (v stanza, ok bool) {
 	var best *Column
 	if s.docs == 0 { // views of this table are written only if bodies were decoded
 		return v, false

@@ -12,12 +12,12 @@ import (
 // suggestForBodies finds the properties in a table's bodies and suggests views of them, separately for each sampled
 // kind of rows.
 func (p *plan) suggestForBodies(f *followed) {
-	all := []sortOfCell{{from: f.name, base: baseName(f.name)}}
+	all := []kindOfRow{{from: f.name, base: baseName(f.name)}}
 	if f.column != "" {
 		all = nil
 		for _, value := range distinct(f.Values[f.col(f.column).Name]) {
 			if value != "" {
-				all = append(all, sortOfCell{from: f.name + "." + value, base: baseName(value, f.name)})
+				all = append(all, kindOfRow{from: f.name + "." + value, base: baseName(value, f.name)})
 			}
 		}
 	}
@@ -30,14 +30,14 @@ func (p *plan) suggestForBodies(f *followed) {
 				docs = append(docs, doc)
 			}
 		}
-		if s.docs = len(docs); i >= mostSorts {
+		if s.docs = len(docs); i >= mostKinds {
 			continue
 		}
 		if s.properties, s.more = collect(docs); f.body.sure {
 			p.suggest(s)
 		}
 	}
-	f.sorts = all
+	f.kinds = all
 }
 
 func either(first, second string) string {
@@ -68,7 +68,7 @@ const (
 )
 
 // candidates returns the properties that may be worth an index, the most likely first.
-func (s *sortOfCell) candidates() []candidate {
+func (s *kindOfRow) candidates() []candidate {
 	var all []candidate
 	for _, p := range s.properties {
 		typ := p.indexType(seen.MostIndexed - s.table.keyBytes())
@@ -94,7 +94,7 @@ func (s *sortOfCell) candidates() []candidate {
 
 // suggest creates the views of one kind of rows. At most one of the index views in MySQL is enabled. The others are
 // written as comments.
-func (p *plan) suggest(s *sortOfCell) {
+func (p *plan) suggest(s *kindOfRow) {
 	indexes := s.candidates()
 	live := slices.IndexFunc(indexes, func(c candidate) bool {
 		return c.Booleans+c.Decimals == 0 &&
@@ -141,7 +141,7 @@ func (p *plan) suggest(s *sortOfCell) {
 }
 
 // fields returns the paths of up to mostFields first-level properties that fit accepts.
-func (s *sortOfCell) fields(fit func(*property) bool) (paths []string) {
+func (s *kindOfRow) fields(fit func(*property) bool) (paths []string) {
 	for _, p := range s.properties {
 		if s.atTop(p) && fit(p) && len(paths) < mostFields {
 			paths = append(paths, p.path)
@@ -152,7 +152,7 @@ func (s *sortOfCell) fields(fit func(*property) bool) (paths []string) {
 
 // searchable reports whether Elasticsearch accepts all values of a property and of everything inside it. Elasticsearch
 // takes the type from the first value, so the values at one path must be of one kind, and integers must fit int64.
-func (s *sortOfCell) searchable(top *property) bool {
+func (s *kindOfRow) searchable(top *property) bool {
 	kinds := map[string]int{}
 	for _, p := range s.properties {
 		if p != top && !strings.HasPrefix(p.path, top.path+".") && !strings.HasPrefix(p.path, top.path+"[") {
@@ -176,12 +176,12 @@ func (s *sortOfCell) searchable(top *property) bool {
 }
 
 // atTop reports whether a property is directly in the body and has a name that targets accept.
-func (s *sortOfCell) atTop(p *property) bool {
+func (s *kindOfRow) atTop(p *property) bool {
 	return p.path == p.name && !badName(p.name) && !has(s.table.key, p.name) && !secret(p.name)
 }
 
 // index suggests an index of a property, in an existing table or in a new one.
-func (p *plan) index(s *sortOfCell, c candidate) stanza {
+func (p *plan) index(s *kindOfRow, c candidate) stanza {
 	name := "index_" + s.base + "_" + word(c.path)
 	var keyColumn string
 	name, existing := p.free(name, func(t *Table) bool {
@@ -238,7 +238,7 @@ func fitsIndex(t *Table, from *followed, c candidate) (keyColumn string, ok bool
 func sameType(a, b *Column) bool { return a.DataType == b.DataType && a.Length == b.Length }
 
 // row suggests a view in MySQL with a row for each key, and a column for each first-level property that fits.
-func (p *plan) row(s *sortOfCell) (stanza, bool) {
+func (p *plan) row(s *kindOfRow) (stanza, bool) {
 	name := s.base
 	if s.table.column == "" {
 		name += "_row"
@@ -277,7 +277,7 @@ func (p *plan) row(s *sortOfCell) (stanza, bool) {
 
 // ofEntity suggests views for a table of events: an index in MySQL and a set in Redis of the events of each entity.
 // entity is the column with the entity's ID.
-func (p *plan) ofEntity(s *sortOfCell, entity *Column) (views []stanza) {
+func (p *plan) ofEntity(s *kindOfRow, entity *Column) (views []stanza) {
 	if badName(entity.Name) || !entity.indexable(seen.MostIndexed-s.table.keyBytes()) {
 		return nil
 	}
@@ -300,7 +300,7 @@ func hasPair(pairs []pair, name string) bool {
 
 // fitsRow returns how a row view can use the existing table t: pairs of a column and a path, the key first. It returns
 // nil if the table is not suitable.
-func fitsRow(t *Table, s *sortOfCell) []pair {
+func fitsRow(t *Table, s *kindOfRow) []pair {
 	if len(t.Primary) != 1 || len(s.table.key) != 1 || len(t.Columns) < 2 {
 		return nil
 	}

@@ -69,8 +69,8 @@ func (g *numbered) alike() bool {
 	return true
 }
 
-// pattern returns a pattern for the tables. It doesn't match longer names, because the tables of views may start with
-// the stem.
+// pattern returns a pattern for the tables, such as orders_?. With *, it would also match tables of views, such as
+// orders_by_email.
 func (g *numbered) pattern() string { return g.stem + strings.Repeat("?", g.digits) }
 
 // span describes the tables for a comment: "orders_1 to orders_9".

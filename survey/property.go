@@ -123,7 +123,7 @@ func (p *property) String() string {
 	add(p.Texts, "string", "length up to %d", p.Longest)
 	add(p.Bytes, "bytes", "length up to %d", p.Longest)
 	add(p.Integers, "integer", "%s to %s", p.Least, p.Greatest)
-	add(p.Decimals, "decimal", "digits up to %d.%d", p.Digits, p.Scale)
+	add(p.Decimals, "decimal", "digits: up to %d before the point, %d after", p.Digits, p.Scale)
 	add(p.Floats, "float", "")
 	add(p.Booleans, "boolean", "")
 	add(p.Lists, "list", "")

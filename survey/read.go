@@ -86,8 +86,8 @@ func (r *reader) names(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Sample reads one table and a few of its rows, as Read does. It also samples the named further columns; * means all. A
-// table without a unique key gets no sample.
+// Sample reads one table and a few of its rows, as Read does. It also samples the given columns, which Read may leave
+// out; * means all. A table without a unique key gets no sample.
 func Sample(ctx context.Context, dsn, database, table string, columns []string) (*Table, error) {
 	r, done, err := connect(ctx, dsn, sourceRights)
 	if err != nil {
@@ -271,8 +271,8 @@ func missing(err error, rights string) string {
 	return ""
 }
 
-// prepare limits how long statements may run and wait. It ignores an error that the server answers: MySQL and MariaDB
-// each know only one name of the time limit. If neither works, the connection's read timeout still applies.
+// prepare limits how long statements may run and wait. It ignores that the server refuses a setting, because MySQL and
+// MariaDB each know only one name of the time limit. If neither works, the connection's read timeout still applies.
 func (r *reader) prepare(ctx context.Context) error {
 	limit := int(queryTimeout / time.Second)
 	for _, set := range []string{
@@ -369,7 +369,7 @@ func (r *reader) table(ctx context.Context, t *Table, wanted bool) error {
 			return err
 		}
 		if repeats {
-			t.indexed = append(t.indexed, []string{column})
+			t.indexed = append(t.indexed, column)
 			return nil
 		}
 		if index != last {

@@ -7,11 +7,11 @@ import (
 
 type roles struct {
 	key     []string
-	column  string // the column that says of which kind a row is; "" if all rows of a key are of one kind
+	column  string // the column with the kind of a row; "" if all rows of a key are of one kind
 	version string // the version column; "" if rows are changed in place
 	offset  []string
 	body    *bodies  // the column with encoded documents, and its sampled values; nil: the rows have only plain columns
-	objects []string // the columns that contain objects, without the body's
+	objects []string // the columns that contain objects, except the column of the body
 	valueOf string   // the column with an attribute's value; "" if the rows are not attributes of an entity
 	isLog   bool     // the rows never change, and version is the column with the row's number
 	problem string   // why the program can't read the table, and what to do; "" if it can
@@ -107,8 +107,8 @@ func versionRank(t *Table, name string) int {
 var columnNames = []string{"column_name", "column", "col", "family", "column_family", "kind", "type", "sort",
 	"attribute", "aspect", "facet"}
 
-// fewSorts is the largest number of different sampled values with which a column can be the kind of a row.
-const fewSorts = 50
+// fewKinds is the most kinds of rows that a table may have. A column with more sampled values is no `column`.
+const fewKinds = 50
 
 // splitColumn divides a unique key. A column with few short texts, which looks like the kind of a row, gets the role
 // `column`. The other columns are the key.
@@ -127,7 +127,7 @@ func (r *roles) splitColumn(t *Table, cell []string) {
 			rank = 3
 		}
 		switch n := len(distinct(t.Values[c.Name])); {
-		case n > fewSorts || n > 4 && n > t.Rows/2:
+		case n > fewKinds || n > 4 && n > t.Rows/2:
 			continue // so many different values are probably IDs
 		case n > 0:
 			rank++

@@ -16,8 +16,8 @@ var entityNames = []string{"entity_id", "entity_uuid", "entity", "entity_key", "
 	"trackable_id", "subject_id",
 	"record_id", "resource_id", "model_id", "row_id"}
 
-// sortNames lists common names of the column that holds an event's kind.
-var sortNames = []string{"event_type", "type", "event_name", "kind", "event", "name", "topic", "action"}
+// kindNames lists common names of the column that contains the kind of event.
+var kindNames = []string{"event_type", "type", "event_name", "kind", "event", "name", "topic", "action"}
 
 // logWords are words in the names of tables whose rows never change.
 var logWords = []string{"event", "log", "history", "version", "audit", "journal", "outbox", "revision"}
@@ -27,9 +27,9 @@ var logWords = []string{"event", "log", "history", "version", "audit", "journal"
 var changes = []string{"create", "created", "insert", "inserted", "update", "updated", "destroy", "destroyed", "delete",
 	"deleted", "c", "u", "d", "i"}
 
-// log recognizes a table of events or of row versions, and finds its roles: the entity is the `key`, the AUTO_INCREMENT
-// number is the `version`, and the kind of event, if a column has it, is the `column`. It returns false for any other
-// table.
+// log recognizes a table of events or of row versions, and finds its roles. The columns of the entity become the `key`,
+// the AUTO_INCREMENT number the `version`, and a column with the kind of event the `column`. It returns false for any
+// other table.
 func (r *roles) log(t *Table) bool {
 	if len(t.Primary) != 1 || !t.col(t.Primary[0]).Auto || !t.col(t.Primary[0]).integer() {
 		return false
@@ -44,15 +44,15 @@ func (r *roles) log(t *Table) bool {
 			break
 		}
 	}
-	sort := ""
+	kind := ""
 	if r.body != nil {
-		sort = t.eventColumn(key)
+		kind = t.eventColumn(key)
 	}
 	named := slices.ContainsFunc(logWords, func(w string) bool { return strings.Contains(strings.ToLower(t.Name), w) })
-	if !named && (r.body == nil || sort == "" && !t.repeats(key)) {
+	if !named && (r.body == nil || kind == "" && !t.repeats(key)) {
 		return false
 	}
-	r.version, r.column, r.key, r.isLog = t.Primary[0], sort, key, true
+	r.version, r.column, r.key, r.isLog = t.Primary[0], kind, key, true
 	return true
 }
 
@@ -78,15 +78,15 @@ func (t *Table) entity() []string {
 	return nil
 }
 
-// eventColumn returns the column of a log that contains the kind of event, or "" if there is none.
+// eventColumn returns a log's column that contains the kind of event, or "" if there is none.
 func (t *Table) eventColumn(key []string) string {
-	for _, name := range sortNames {
+	for _, name := range kindNames {
 		c := t.col(name)
 		if c == nil || c.Nullable || !c.shortText() || has(key, c.Name) {
 			continue
 		}
 		values := distinct(t.Values[c.Name])
-		if len(values) == 0 || len(values) > fewSorts || len(values) > 4 && len(values) > t.Rows/2 {
+		if len(values) == 0 || len(values) > fewKinds || len(values) > 4 && len(values) > t.Rows/2 {
 			continue
 		}
 		if slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(changes, strings.ToLower(v)) }) {
@@ -133,7 +133,7 @@ var (
 func (r *roles) attributes(t *Table) bool {
 	attribute, value := t.named(attributeNames), t.named(valueNames)
 	if attribute == nil || value == nil || attribute.Nullable || !(attribute.shortText() || attribute.integer()) ||
-		len(t.Columns) > 8 || len(distinct(t.Values[attribute.Name])) > fewSorts {
+		len(t.Columns) > 8 || len(distinct(t.Values[attribute.Name])) > fewKinds {
 		return false
 	}
 	for _, u := range t.Unique { // the unique key has the entity, the attribute's name, and perhaps a store or language
@@ -162,8 +162,8 @@ func without(names []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// named returns the column with the first of the names that the table has, or nil. It skips the column of a primary key
-// of one column.
+// named tries the names in their order, and returns the first column that the table has, or nil. It skips a column that
+// is the whole primary key.
 func (t *Table) named(names []string) *Column {
 	for _, name := range names {
 		if c := t.col(name); c != nil && !has(t.Primary, name) || c != nil && len(t.Primary) > 1 {
@@ -176,10 +176,10 @@ func (t *Table) named(names []string) *Column {
 // leads reports whether an index starts with the column.
 func (t *Table) leads(name string) bool {
 	begins := func(index []string) bool { return len(index) > 0 && strings.EqualFold(index[0], name) }
-	return slices.ContainsFunc(t.indexed, begins) || slices.ContainsFunc(t.Unique, begins)
+	return has(t.indexed, name) || slices.ContainsFunc(t.Unique, begins)
 }
 
-// isOutbox reports whether a table holds events that are deleted after they are published.
+// isOutbox reports whether a table's name says that it is an outbox: its events are deleted after they are published.
 func (t *Table) isOutbox() bool { return strings.Contains(strings.ToLower(t.Name), "outbox") }
 
 var ofFrameworks = []string{"schema_migrations", "ar_internal_metadata", "django_migrations", "django_content_type",

@@ -11,9 +11,9 @@ type plan struct {
 	db     *Database
 	alike  map[string]*numbered // groups of tables whose names differ only in a number at the end, by table name
 	tables []*followed
-	left   []string // notes on tables that the configuration does not follow
-	taken  map[string]bool
-	given  map[string]bool // existing tables of the source in which suggested views will be kept
+	left   []string        // notes on tables that the configuration does not follow
+	taken  map[string]bool // names that the configuration uses: tables.NAME and views.NAME
+	given  map[string]bool // existing tables in the source's database that will hold suggested views
 	live   map[string]int  // the number of enabled views, by sink
 }
 
@@ -23,12 +23,12 @@ type followed struct {
 	roles
 	name  string    // the name in the configuration
 	parts *numbered // the group of tables that the configured pattern matches; nil: a single table
-	sorts []sortOfCell
+	kinds []kindOfRow
 	views []stanza // the suggested views of a table without a body
 }
 
-// sortOfCell has a table's rows of one kind, or all rows if no column of the table has the role `column`.
-type sortOfCell struct {
+// kindOfRow describes a table's sampled rows of one kind, or all its rows if no column has the role `column`.
+type kindOfRow struct {
 	from       string // the setting `from` of the suggested views: TABLE or TABLE.VALUE
 	base       string // the start of the names of the suggested views
 	table      *followed
@@ -94,14 +94,14 @@ func isOwn(table string) bool {
 		strings.HasSuffix(table, "__replaced")
 }
 
-// mostSorts is how many kinds of a table's rows get suggested views.
-const mostSorts = 20
+// mostKinds is how many kinds of a table's rows get suggested views.
+const mostKinds = 20
 
 // newPlan decides the content of the configuration.
 func newPlan(db *Database, stages [][]Codec) *plan {
 	p := &plan{db: db, alike: findNumbered(db), taken: map[string]bool{}, given: map[string]bool{}, live: map[string]int{}}
 	all, left := make([]*followed, len(db.Tables)), make([]string, len(db.Tables))
-	for _, i := range db.byWeight() { // the most important tables first: a sink's first views are enabled
+	for _, i := range db.byWeight() { // the most important tables first: only the first views of a sink are enabled
 		all[i], left[i] = p.follow(&db.Tables[i], stages)
 	}
 	p.left = slices.DeleteFunc(left, func(why string) bool { return why == "" })
@@ -211,9 +211,8 @@ func (p *plan) table(name string) *Table {
 	return nil
 }
 
-// free returns a name for a view in MySQL, which is also the name of the view's table. An existing table has that name
-// only if `fits` accepts the table, and the table is empty or already keeps this view. free then returns
-// the table, too.
+// free returns an unused name for a view in MySQL, which is also the name of the view's table. If the table exists, it is
+// empty or already keeps this view, and `fits` accepts it. free then returns the table, too.
 func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 	for n := 1; ; n++ {
 		candidate := name

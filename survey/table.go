@@ -42,8 +42,8 @@ type Table struct {
 	Unique  [][]string // unique keys whose columns can't be NULL, the primary key first
 	Foreign []ForeignKey
 
-	firstIndex string     // the index name of Unique[0]
-	indexed    [][]string // for each index that is not unique, its first column
+	firstIndex string   // the name of the index Unique[0]
+	indexed    []string // the first column of each index that is not unique
 
 	// Rows is the number of sampled rows. Values holds a column's values in the order of the rows, nil for NULL. It has
 	// only columns whose content helps to find their role, or that were requested. TooLong counts a column's bodies
@@ -126,7 +126,7 @@ func (c *Column) tells() bool {
 	if slices.Contains(attributeNames, name) || slices.Contains(entityNames, name) {
 		return c.shortText() || c.integer()
 	}
-	return slices.Contains(sortNames, name) && c.shortText()
+	return slices.Contains(kindNames, name) && c.shortText()
 }
 
 // bytes returns the largest size of a value in an index of a utf8mb4 table.

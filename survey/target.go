@@ -14,7 +14,7 @@ type Target struct {
 	Type string // the sink's type: mysql, redis or elastic
 
 	// DSN is a MySQL server's DSN with its password; "" for other servers. The caller sets Database, which describes
-	// that server's database. Views use only tables of it that are empty, or that hold the same view already.
+	// that server's database. A suggested view may use an existing table if it is empty or already holds the view.
 	DSN      string
 	Database *Database
 

@@ -5,7 +5,7 @@ import (
 )
 
 // indexType returns the column type for an index view of the property's values. It returns "" if they need more than
-// room bytes, or are of several kinds.
+// `room` bytes, or are of several kinds.
 func (p *property) indexType(room int64) string {
 	if p.list != strings.HasSuffix(p.path, "[]") || strings.Count(p.path, "[]") > 1 || p.Objects+p.Lists+p.Floats > 0 {
 		return ""
@@ -18,8 +18,8 @@ func (p *property) indexType(room int64) string {
 }
 
 // createdAs reports whether a table's column looks like one that the program created for a type. A VARCHAR may have any
-// length. createdAs returns the type with the column's own length. The new file must have this type, because another
-// one would change the view's definition.
+// length. createdAs returns the type with the column's own length. The configuration must have this type: any other type
+// would change the view's definition.
 func (c *Column) createdAs(typ string) (string, bool) {
 	name, _, _ := strings.Cut(strings.ToLower(typ), "(")
 	switch {

@@ -33,7 +33,7 @@ func TestTypesHaveRoomForWhatWasNotSampled(t *testing.T) {
 		{`1 -5`, "integer (-5 to 1)", "BIGINT"},
 		{`1 18446744073709551615`, "integer (1 to 18446744073709551615)", "BIGINT UNSIGNED"},
 		{`-1 18446744073709551615`, "integer (-1 to 18446744073709551615)", "DECIMAL(65,0)"},
-		{`1.50 12`, "integer (12 to 12); or decimal (digits up to 1.2)", "DECIMAL(40,20)"},
+		{`1.50 12`, "integer (12 to 12); or decimal (digits: up to 1 before the point, 2 after)", "DECIMAL(40,20)"},
 		{`1e400`, "float", ""},
 		{`true false`, "boolean", "BOOLEAN"},
 		{`1 "a"`, "string (length up to 1); or integer (1 to 1)", "VARCHAR(64)"},

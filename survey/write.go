@@ -104,7 +104,8 @@ func (t *text) table(f *followed) {
 		comment = "#"
 		t.say("%s is empty, or was when this was written.", shown(f.commonName()))
 	case f.valueOf != "":
-		t.say("%s: a row for each attribute of an entity, whose value is in %s.", shown(f.commonName()), shown(f.valueOf))
+		t.say("%s: a row for each attribute of an entity. The attribute's value is in the column %s.", shown(f.commonName()),
+			shown(f.valueOf))
 	case f.isLog:
 		t.log(f)
 	case f.version != "":
@@ -112,12 +113,12 @@ func (t *text) table(f *followed) {
 	case f.body != nil && f.isOutbox():
 		t.say("%s: an outbox, a row for each event.", shown(f.commonName()))
 	case f.body != nil:
-		t.say("%s: a row for each cell, changed in place.", shown(f.commonName()))
+		t.say("%s: a row for each cell, updated in place.", shown(f.commonName()))
 	default:
 		t.say("%s: plain rows, without a body: the columns are what views are made of.", shown(f.commonName()))
 	}
 	if own := f.others(); f.body != nil && len(own) > 0 {
-		t.say("Views have its other columns, too: %s.", shownList(own))
+		t.say("Views also have the columns outside the body: %s.", shownList(own))
 	}
 	if f.isOutbox() {
 		t.say("Rows deleted from an outbox are deleted from its views, too: views hold the events not published yet.")
@@ -165,8 +166,8 @@ func (t *text) log(f *followed) {
 		for i, name := range index {
 			index[i] = sqlname.Quote(name)
 		}
-		t.say("No index finds the rows of one entity, which `verify`, `explain` and deletes must read. Better: "+
-			"ALTER TABLE %s ADD KEY (%s);", shown(sqlname.Quote(f.Table.Name)), shown(strings.Join(index, ", ")))
+		t.say("No index finds the rows of one entity, so `verify`, `explain` and each delete would scan the table. Add "+
+			"one: ALTER TABLE %s ADD KEY (%s);", shown(sqlname.Quote(f.Table.Name)), shown(strings.Join(index, ", ")))
 	}
 }
 
@@ -178,12 +179,12 @@ func (t *text) body(f *followed) {
 		t.line("body = %s", quoted(b.column))
 		t.line("codec = %s   # %s", quoted(b.codec), b.reason)
 	case b.codec != "":
-		t.say("The codec is not sure: %s as %s. If it is right, remove the # of both lines.", b.reason, b.codec)
+		t.say("The codec is uncertain: %s as %s. If the codec is right, remove the # before body and codec.", b.reason, b.codec)
 		t.line("#body = %s", quoted(b.column))
 		t.line("#codec = %s", quoted(b.codec))
 	default:
 		t.say("The codec is not known: %s. Set codec to one of %s. If bodies are compressed, put any of %s before it, "+
-			"as in \"zlib+json\". Then remove the # of both lines.",
+			"as in \"zlib+json\". Then remove the # before body and codec.",
 			b.reason, strings.Join(replicator.Formats(), ", "), strings.Join(replicator.Compressions(), ", "))
 		t.line("#body = %s", quoted(b.column))
 		t.line("#codec = \"json\"")
@@ -241,10 +242,10 @@ func (t *text) sinks(p *plan) {
 }
 
 func (t *text) views(f *followed) {
-	for i := range f.sorts {
-		s := &f.sorts[i]
+	for i := range f.kinds {
+		s := &f.kinds[i]
 		t.rule()
-		if i == mostSorts {
+		if i == mostKinds {
 			t.say("%s has more values in the sample, which are not described here: %s.", shown(f.column), f.further())
 			break
 		}
@@ -256,10 +257,10 @@ func (t *text) views(f *followed) {
 		t.properties(s)
 		t.stanzas(s.views)
 	}
-	if f.body != nil && f.column != "" && len(f.sorts) == 0 {
+	if f.body != nil && f.column != "" && len(f.kinds) == 0 {
 		t.rule()
-		t.say("%s: no rows were sampled. A view is made from one kind of cell, such as from = %s.", shown(f.Table.Name),
-			quoted(f.name+".users"))
+		t.say("%s: no rows were sampled, so no views are suggested. In a view of it, from names a kind of row, as in "+
+			"from = %s.", shown(f.Table.Name), quoted(f.name+".users"))
 	}
 	if len(f.views) > 0 {
 		t.rule()
@@ -275,7 +276,7 @@ func (t *text) views(f *followed) {
 // further lists the kinds of rows for which the file suggests no views.
 func (f *followed) further() string {
 	var names []string
-	for _, s := range f.sorts[mostSorts:] {
+	for _, s := range f.kinds[mostKinds:] {
 		names = append(names, shown(strings.TrimPrefix(s.from, f.name+".")))
 	}
 	return strings.Join(names, ", ")
@@ -295,7 +296,7 @@ func pad(s string, n int) string { return s + strings.Repeat(" ", max(n-runes(s)
 // widest limits the width of the columns in the list of properties.
 const widest = 60
 
-func (t *text) properties(s *sortOfCell) {
+func (t *text) properties(s *kindOfRow) {
 	path, kind := 0, 0
 	for _, p := range s.properties {
 		path = min(max(path, runes(shown(p.path))), widest)
