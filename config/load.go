@@ -182,13 +182,15 @@ func (l *loader) checkpoint(s *Section) {
 		c.DSN, c.Table = "", ""
 		for _, key := range []string{"dsn", "dsn_file", "table"} {
 			if s.Has(key) {
-				s.Problem(key, `belongs to store = "mysql". Set that store, or remove %s: the file store uses path instead`, key)
+				s.Problem(key, `belongs to store = "mysql". Set that store, or remove %s: the file store uses path`,
+					key)
 			}
 		}
 	case "mysql":
 		c.Path = ""
 		if s.Has("path") {
-			s.Problem("path", `belongs to store = "file". Set that store, or remove path: the mysql store uses dsn and table instead`)
+			s.Problem("path", `belongs to store = "file". Set that store, or remove path: the mysql store uses dsn `+
+				`and table`)
 		}
 		if !s.Given("dsn") {
 			s.Need("dsn", exampleDSN)

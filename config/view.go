@@ -166,12 +166,13 @@ func (l *loader) feeds(s *Section) []replicator.Feed {
 				"the table %s has no column role. Write from = %q, or set column = \"…\" in [tables.%s]", name, name,
 				name)
 		case has && value == "":
-			s.ProblemAt(p, "from", "%s ends with a dot. Write from = \"%s.VALUE\", with a value of the column %s", p.Text,
-				name, table.Column)
+			s.ProblemAt(p, "from", "%s ends with a dot. Write from = \"%s.VALUE\", with a value of the column %s",
+				p.Text, name, table.Column)
 		}
 		for _, f := range feeds {
 			if f.Table == name && (f.Column == "" || value == "" || f.Column == value) {
-				s.ProblemAt(p, "from", "%s and an item before it feed the view the same cells. Remove one of the two", p.Text)
+				s.ProblemAt(p, "from", "%s and an item before it feed the view the same cells. Remove one of the two",
+					p.Text)
 			}
 		}
 		feeds = append(feeds, replicator.Feed{Table: name, Column: value})

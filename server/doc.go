@@ -23,8 +23,9 @@
 // only requests for loopback names, because an attacker can point another name to 127.0.0.1. The status page runs only
 // its own script.
 //
-// Answers contain no secrets. They contain values of rows only for a single requested dead letter. Lists of dead letters
-// contain the letters' keys only if the server has no token, because a client needs no token to read these lists.
+// Answers contain no secrets. They contain values of rows only for a single requested dead letter. Lists of dead
+// letters contain the letters' keys only if the server has no token, because a client needs no token to read these
+// lists.
 //
 // # Life cycle
 //

@@ -49,7 +49,7 @@ func newNowCollector() *nowCollector {
 		letters: desc("dead_letters", "Dead letters of the view.", "view"),
 		progress: desc("rebuild_progress_ratio", "Completed share of the running fill or rebuild; "+
 			"1 if none is running.", "view"),
-		checkpoint: desc("checkpoint_age_seconds", "Time since the view's checkpoint last included all of its progress; "+
+		checkpoint: desc("checkpoint_age_seconds", "Time since the view's checkpoint last included all its progress; "+
 			"until the first save, time since the program started.", "view"),
 		running: desc("view_running", "1 while the view is kept up to date. 0 while it is filling, paused, "+
 			"retrying or failed, or frozen until a rebuild is done.", "view"),
@@ -60,9 +60,10 @@ func newNowCollector() *nowCollector {
 				"0 once all views have caught up."),
 		sourceEvents: desc("source_events_total", "Binlog events read."),
 		sourceBytes:  desc("source_bytes_total", "Bytes of binlog read."),
-		retain:       desc("binlog_retention_seconds", "Time until the source may purge a binlog file that a view needs."),
-		statements: desc("source_logs_statements", "1 while a source's binlog_format is not ROW. The program then compares "+
-			"the views with the source repeatedly. Fix: SET GLOBAL binlog_format = ROW."),
+		retain: desc("binlog_retention_seconds",
+			"Time until the source may purge a binlog file that a view needs."),
+		statements: desc("source_logs_statements", "1 while a source's binlog_format is not ROW. The program then "+
+			"compares the views with the source repeatedly. Fix: SET GLOBAL binlog_format = ROW."),
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 
 // A repair may find cells that can't be decoded or written. The sink records them as dead, and the store needs a dead
 // letter of each. If no process runs the view, the repair saves the letters. Otherwise it makes the running process
-// re-read the cells and save the letters. That process compares the store's letters with the sink's dead cells only once
-// for each view, so it would not notice dead cells that a repair has added.
+// re-read the cells and save the letters. That process compares the store's letters with the sink's dead cells only
+// once for each view, so it would not notice dead cells that a repair has added.
 
 // Look makes the pipeline re-read cells from the source. It refuses invalid cells itself, because after an error the
 // pipeline would reopen the source and the sink for all its views.

@@ -126,8 +126,8 @@ func (c *comparisons) compare(ctx context.Context, l line, view string, one *com
 	case ctx.Err() != nil, errors.Is(err, verify.ErrNotNow):
 	case err != nil:
 		one.retryAt = time.Now().Add(compareAgain)
-		log.Error("the running process could not compare a view with its source, and will retry", "retry_in", compareAgain,
-			"error", err)
+		log.Error("the running process could not compare a view with its source, and will retry",
+			"retry_in", compareAgain, "error", err)
 	default:
 		l.Compared(view, one.at)
 		one.place = verify.Place{} // drop the old resume point, because it may use much memory

@@ -177,8 +177,8 @@ func (c *consumer) assign(ctx context.Context, partitions []kafka.Partition) {
 func (c *consumer) give(partitions []kafka.Partition, end func(*assigned)) {
 	c.log.Info("giving up partitions", "partitions", fmt.Sprint(partitions))
 	if paused := c.arePaused(); len(paused) > 0 {
-		c.log.Warn("views are paused only at this member of the consumer group, and other members take these partitions. "+
-			"`replicator pause` at those members pauses the views there, too",
+		c.log.Warn("views are paused only at this member of the consumer group, and other members take these "+
+			"partitions. `replicator pause` at those members pauses the views there, too",
 			"views", paused, "partitions", fmt.Sprint(partitions))
 	}
 	var ending []*assigned
@@ -354,7 +354,7 @@ func setsPositions(cfg *config.Config, what string) error {
 	if cfg.Source.Kafka == nil {
 		return nil
 	}
-	return InvalidError{fmt.Errorf("%s: checkpoint %s can't change positions in Kafka partitions. To fill views again, "+
-		"use `replicator rebuild`. To remove what the program knows of views, use `replicator checkpoint forget`",
-		cfg.File, what)}
+	return InvalidError{fmt.Errorf("%s: checkpoint %s can't change positions in Kafka partitions. To fill views "+
+		"again, use `replicator rebuild`. To remove what the program knows of views, use `replicator checkpoint "+
+		"forget`", cfg.File, what)}
 }

@@ -60,7 +60,8 @@ func (s *Service) fences(ctx context.Context, at server.Fence) (map[string]strin
 		case err == nil && len(fences) > 0:
 			return fences, nil
 		case err == nil:
-			return nil, fmt.Errorf("%w: the topics in [source] have cells of %s, but not of %s. Name a shard with --source",
+			return nil, fmt.Errorf("%w: the topics in [source] have cells of %s, but not of %s. Set --source to one "+
+				"of their shards, or omit it for a source without shards",
 				server.ErrInvalid, strings.Join(slices.Sorted(maps.Keys(others)), " and "), changelog.Origin(at.Source))
 		}
 		if pause.For(ctx, 200*time.Millisecond) != nil {

@@ -172,9 +172,10 @@ func (o *inspection) mayRepair() error {
 	}
 	kept := slices.MaxFunc(o.known, func(a, b replicator.Position) int { return cmp.Compare(a.Order, b.Order) })
 	if at := o.reader.Start(); at.Epoch() != kept.Epoch() {
-		return fmt.Errorf("can't repair view %s: this command reads the log of server %s, but the view is kept up from "+
-			"another log, of server %s. The view would ignore later changes of a repaired cell. Set [source] dsn to the "+
-			"server that `replicator run` reads. After a failover or a RESET, wait until `replicator status` says running",
+		return fmt.Errorf("can't repair view %s: this command reads the log of server %s, but the view is kept up "+
+			"from another log, of server %s. The view would ignore later changes of a repaired cell. Set [source] dsn "+
+			"to the server that `replicator run` reads. After a failover or a RESET, wait until `replicator status` "+
+			"says running",
 			o.view.Name, canal.Server(at.Token), canal.Server(kept.Token))
 	}
 	return nil

@@ -20,7 +20,7 @@ import (
 type Listing struct {
 	View    string          `json:"view"`
 	Place   string          `json:"place"`           // the value or group, as messages name it
-	Shown   string          `json:"shown,omitempty"` // the sum in the sink, or the entity that a unique index has for the value
+	Shown   string          `json:"shown,omitempty"` // the sum in the sink, or the entity that a unique index shows
 	Sum     json.RawMessage `json:"sum,omitempty"`   // what the sum should be: that of all contributing cells' amounts
 	Cells   int             `json:"cells"`
 	Orphans []string        `json:"orphans,omitempty"` // entries of the value or group that came from no cell

@@ -198,9 +198,9 @@ func (p *Positions) progressOf(ctx context.Context, sink replicator.Sink, shard 
 	for _, c := range p.saved {
 		if c.View == v.Name && c.Source == shard.Name {
 			at.Standing = c.Standing
-			// If one shard of the sink lost the view, the sink has no mark of the view. But its other shards may have the
-			// view, with the checkpoint's fingerprint (hash of the definition). Opening the view with another fingerprint
-			// would empty it in these shards. So the checkpoint's fingerprint replaces the missing mark's.
+			// If one shard of the sink lost the view, the sink has no mark of the view. But its other shards may have
+			// the view, with the checkpoint's fingerprint (hash of the definition). Opening the view with another
+			// fingerprint would empty it in these shards. So the checkpoint's fingerprint replaces the missing mark's.
 			if !marked {
 				marks = append(marks, replicator.Mark{View: c.View, Fingerprint: c.Fingerprint})
 			}

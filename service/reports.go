@@ -11,8 +11,8 @@ import (
 	"replicator/internal/human"
 )
 
-// sayBeginnings logs the position where the views of each sink continue, and how far this position is behind the source,
-// according to the checkpoints in the store. If a sink lost data, its pipeline starts earlier and logs that.
+// sayBeginnings logs the position where the views of each sink continue, and how far this position is behind the
+// source, according to the checkpoints in the store. If a sink lost data, its pipeline starts earlier and logs that.
 func (r *Runner) sayBeginnings(ctx context.Context, cfg *config.Config) error {
 	if cfg.Source.Kafka != nil { // which partitions this process continues with is unknown until the group assigns them
 		return nil

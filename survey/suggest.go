@@ -211,8 +211,8 @@ func (p *plan) table(name string) *Table {
 	return nil
 }
 
-// free returns an unused name for a view in MySQL, which is also the name of the view's table. If the table exists, it is
-// empty or already keeps this view, and `fits` accepts it. free then returns the table, too.
+// free returns an unused name for a view in MySQL, which is also the name of the view's table. If the table exists, it
+// is empty or already keeps this view, and `fits` accepts it. free then returns the table, too.
 func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 	for n := 1; ; n++ {
 		candidate := name

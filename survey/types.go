@@ -18,7 +18,7 @@ func (p *property) indexType(room int64) string {
 }
 
 // createdAs reports whether a table's column looks like one that the program created for a type. A VARCHAR may have any
-// length. createdAs returns the type with the column's own length. The configuration must have this type: any other type
+// length. createdAs returns the type with the column's own length. The configuration must have this type: any other
 // would change the view's definition.
 func (c *Column) createdAs(typ string) (string, bool) {
 	name, _, _ := strings.Cut(strings.ToLower(typ), "(")

@@ -104,8 +104,8 @@ func (t *text) table(f *followed) {
 		comment = "#"
 		t.say("%s is empty, or was when this was written.", shown(f.commonName()))
 	case f.valueOf != "":
-		t.say("%s: a row for each attribute of an entity. The attribute's value is in the column %s.", shown(f.commonName()),
-			shown(f.valueOf))
+		t.say("%s: a row for each attribute of an entity. The attribute's value is in the column %s.",
+			shown(f.commonName()), shown(f.valueOf))
 	case f.isLog:
 		t.log(f)
 	case f.version != "":
@@ -166,8 +166,9 @@ func (t *text) log(f *followed) {
 		for i, name := range index {
 			index[i] = sqlname.Quote(name)
 		}
-		t.say("No index finds the rows of one entity, so `verify`, `explain` and each delete would scan the table. Add "+
-			"one: ALTER TABLE %s ADD KEY (%s);", shown(sqlname.Quote(f.Table.Name)), shown(strings.Join(index, ", ")))
+		t.say("No index finds the rows of one entity, so `verify`, `explain` and each delete would scan the table. "+
+			"Add one: ALTER TABLE %s ADD KEY (%s);", shown(sqlname.Quote(f.Table.Name)),
+			shown(strings.Join(index, ", ")))
 	}
 }
 
@@ -179,7 +180,8 @@ func (t *text) body(f *followed) {
 		t.line("body = %s", quoted(b.column))
 		t.line("codec = %s   # %s", quoted(b.codec), b.reason)
 	case b.codec != "":
-		t.say("The codec is uncertain: %s as %s. If the codec is right, remove the # before body and codec.", b.reason, b.codec)
+		t.say("The codec is uncertain: %s as %s. If the codec is right, remove the # before body and codec.",
+			b.reason, b.codec)
 		t.line("#body = %s", quoted(b.column))
 		t.line("#codec = %s", quoted(b.codec))
 	default:

@@ -15,7 +15,7 @@ import (
 type suspect struct {
 	difference replicator.Difference
 	op         replicator.Op
-	wanted     [][]replicator.Entry // what the view should hold of the cell's key, cell by cell
+	wanted     [][]replicator.Entry // the entries that the view should hold, by cell of the same key
 }
 
 // same reports whether two checks found the same difference while nothing changed in the source and in the sink. It
@@ -120,9 +120,9 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	return suspects, nil
 }
 
-// named returns the op whose cell a difference is reported for. A cell without a row in the source may differ as
-// missing or stale, because another cell of its key should be in the view. The difference is then reported for the
-// first cell of the key that has a row, so that each pass reports the same cell.
+// named returns the op whose cell a difference is reported for, usually ops[d.Op]. That cell may have no row in the
+// source, and differ only because the view lacks another cell of its key. The difference is then reported for the key's
+// first cell that has a row, so that each pass reports the same cell.
 func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicator.Op {
 	op := ops[d.Op]
 	if d.Kind != replicator.Extra && d.Kind != replicator.Dead && op.Version == replicator.NoVersion {
@@ -186,12 +186,12 @@ func (v *Together) reset(cell replicator.Cell, row *replicator.Row, asOf int64) 
 // entities adds the other cells of the same keys, because a view that merges them can only be compared as a whole. The
 // cells of a key are adjacent in the result, in the order of View.From.
 func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]replicator.Cell, error) {
-	if len(v.View.From) == 1 && v.oneSort(v.View.From[0]) || len(cells) == 0 {
+	if len(v.View.From) == 1 && v.oneKind(v.View.From[0]) || len(cells) == 0 {
 		return cells, nil
 	}
 	siblings := map[replicator.Key][]replicator.Cell{}
 	for _, f := range v.View.From {
-		if v.oneSort(f) {
+		if v.oneKind(f) {
 			continue
 		}
 		found, err := v.Reader.Siblings(ctx, f.Table, slices.DeleteFunc(keysOf(cells), func(key replicator.Key) bool {
@@ -214,7 +214,7 @@ func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]rep
 	}
 	for _, c := range cells {
 		for _, f := range v.View.From {
-			if v.oneSort(f) && v.keyed(f.Table, c.Key) {
+			if v.oneKind(f) && v.keyed(f.Table, c.Key) {
 				add(replicator.Cell{Table: f.Table, Key: c.Key, Column: f.Column})
 			}
 		}
@@ -256,8 +256,8 @@ func keysOf(cells []replicator.Cell) []replicator.Key {
 	return keys
 }
 
-// oneSort reports whether a feed has at most one cell for each key.
-func (v *verifier) oneSort(f replicator.Feed) bool { return f.Column != "" || v.columnless(f.Table) }
+// oneKind reports whether a feed has rows of only one kind, and so at most one cell for each key.
+func (v *verifier) oneKind(f replicator.Feed) bool { return f.Column != "" || v.columnless(f.Table) }
 
 func (v *verifier) columnless(table string) bool {
 	t := v.table(table)

@@ -55,8 +55,8 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 	return nil
 }
 
-// unexplained reports whether a repair must retry a cell that the sink records as dead. It must if the cell has no dead
-// letter, because the operator can't retry that cell.
+// unexplained reports whether a cell that the sink records as dead has no dead letter. A repair must retry such a cell,
+// because an operator can retry only cells that have a dead letter.
 func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool, error) {
 	if !v.Repair || v.Buried == nil {
 		return false, nil
@@ -99,8 +99,8 @@ func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect
 const rewriteTime = 30 * time.Second
 
 // rewrite writes the source's rows of cells until the view is right. If the sink has a newer change by then, it rejects
-// the row as older, and the cell is read again. left has the cells that stay wrong: true if the sink was newer from the
-// start, false if the cell has kept changing for longer than rewriteTime.
+// the row as older, and the cell is read again. left has the cells that stay wrong. true: the sink has a newer version
+// than the source, which doesn't change; false: the cell has kept changing for longer than rewriteTime.
 func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspect) (
 	dead map[replicator.Cell]error, left map[replicator.Cell]bool, err error,
 ) {
@@ -238,8 +238,8 @@ func (v *verifier) forget(ctx context.Context, cells []replicator.Cell) error {
 	return err
 }
 
-// raise clears other sources' dead letters of cells that the views show again, because ops were applied. These ops are
-// in no log, so no pipeline would clear the letters. A stop must not interrupt raise.
+// raise clears dead letters of other sources: the views show their cells again since ops were applied. A repair's ops
+// are in no log, so no pipeline would clear these letters. A stop must not interrupt raise.
 func (v *verifier) raise(
 	ctx context.Context, views []*replicator.View, ops []replicator.Op, shown []replicator.Elsewhere,
 ) error {

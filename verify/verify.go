@@ -35,8 +35,9 @@ type Options struct {
 	// nil: there is no list of dead letters.
 	Bury func(ctx context.Context, letters []replicator.DeadLetter) error
 
-	// Raise clears another source's dead letters of cells in a view. They are obsolete: a repair has removed this
-	// source's rows of the same keys, so the view now shows the other source's. nil: no other source feeds the view.
+	// Raise clears another source's dead letters of cells in a view. They are obsolete once a repair has removed this
+	// source's cells of the same keys from the view, which then shows the other source's cells. nil: no other source
+	// feeds the view.
 	Raise func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
 	// Together opens the view with its siblings, the views of its sink that are now kept up to date together with it. A
@@ -211,8 +212,8 @@ func (v *verifier) source(ctx context.Context, table string) error {
 		}, v.check, func(checked int) { v.result.Checked += int64(checked) })
 }
 
-// estimate is a table's approximate number of cells; 0: unknown. The server knows the number of rows, which is the
-// number of cells only if there is one row per cell, and all cells are checked.
+// estimate is the approximate number of a table's cells to check; 0: unknown. The server knows only the number of rows.
+// Both are equal if each cell has one row, and no sample is taken.
 func (v *verifier) estimate(ctx context.Context, table string) (int64, error) {
 	i := slices.IndexFunc(v.Tables, func(t replicator.Table) bool { return t.Name == table })
 	plain := i >= 0 && v.Tables[i].Column == "" && v.Tables[i].Version == ""

@@ -138,8 +138,8 @@ func (f *feed) compileEntries(c *leafCompiler, v *replicator.View) (err error) {
 			fields = []replicator.Field{{Name: "sum", Path: v.Sum}}
 		}
 		if last := fields[len(fields)-1]; last.Path != v.Sum && (v.Sum != "" || last.Path != countCells) {
-			return fmt.Errorf("fields.%s: the last field of a %s is its amount, so the path must be %q, not %q", last.Name,
-				v.Kind, cmp.Or(v.Sum, countCells), last.Path)
+			return fmt.Errorf("fields.%s: the last field of a %s is its amount, so the path must be %q, not %q",
+				last.Name, v.Kind, cmp.Or(v.Sum, countCells), last.Path)
 		}
 	} else if len(fields) == 0 && v.Key == "" {
 		return fmt.Errorf("fields: an index needs a field, or a key template with the property to search by")

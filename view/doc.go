@@ -22,8 +22,8 @@
 //
 // A template makes a key: user:{row_key}. {path:uuid}, {path:hex} and {path:base64} show bytes, or the bytes of a UUID
 // that is stored as text. The name of a key column means that column. Different values make different keys. So a
-// template must have a delimiter between two values: a character other than %, 0 to 9 and A to F. In every value but the
-// last, % and the delimiter after the value are percent-encoded. {{ and }} are literal braces.
+// template must have a delimiter between two values: a character other than %, 0 to 9 and A to F. In every value but
+// the last, % and the delimiter after the value are percent-encoded. {{ and }} are literal braces.
 //
 // # Entries
 //

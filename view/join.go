@@ -206,8 +206,8 @@ func (s *scope) join(at int) *joined {
 	}
 	rows := s.row.Joined[p.lookup]
 	if len(rows) > replicator.MaxJoined {
-		j.err = fmt.Errorf("join %s: more than %d rows are joined with the view's row. Give the join a limit, and no where",
-			p.name, replicator.MaxJoined)
+		j.err = fmt.Errorf("join %s: more than %d rows are joined with the view's row. Give the join a limit, and no "+
+			"where", p.name, replicator.MaxJoined)
 		return j
 	}
 	for _, row := range rows {

@@ -59,8 +59,8 @@ func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok
 }
 
 // Makes reports whether the view's key template can make the Redis key `name`, which replicator wrote. So `name` is not
-// the application's own key, and its last value may contain a ":". Makes returns false for a template that starts with a
-// value, because such a template fits any key.
+// the application's own key, and its last value may contain a ":". Makes returns false for a template that starts with
+// a value, because such a template fits any key.
 func (a *Names) Makes(v *replicator.View, name string) bool {
 	own := a.views[v.Name]
 	if own == nil || len(own.template.parts) > 0 && own.template.parts[0].text == "" {

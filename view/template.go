@@ -12,8 +12,8 @@ import (
 	"replicator/internal/uuid"
 )
 
-// template makes a key from values: "user:{row_key}". Different values give different keys: in every value but the last,
-// '%' and the delimiter that ends the value are percent-encoded.
+// template makes a key from values: "user:{row_key}". Different values give different keys: in every value but the
+// last, '%' and the delimiter that ends the value are percent-encoded.
 type template struct {
 	parts []part
 	tail  string // the text after the last value

@@ -181,7 +181,8 @@ func forgetData(cmd *cobra.Command, o *options, names []string, yes bool) (err e
 		return err
 	}
 	for _, l := range left {
-		fmt.Fprintf(cmd.OutOrStdout(), "sink %s has data of view %s: %s, %d %s\n", l.Sink, l.View, l.What, l.Count, l.Of)
+		fmt.Fprintf(cmd.OutOrStdout(), "sink %s has data of view %s: %s, %d %s\n", l.Sink, l.View, l.What, l.Count,
+			l.Of)
 	}
 	question := "Remove this, and forget everything about " + namesOrAll(names) + "?"
 	if len(left) == 0 {

@@ -1,5 +1,5 @@
-// Command replicator keeps views of the tables of a MySQL or MariaDB server in MySQL, Redis, Elasticsearch and Kafka. It
-// follows the server's binlog. Each command has its own file, which parses arguments and prints results. Package
+// Command replicator keeps views of the tables of a MySQL or MariaDB server in MySQL, Redis, Elasticsearch and Kafka.
+// It follows the server's binlog. Each command has its own file, which parses arguments and prints results. Package
 // service does the work. sink.go opens the sinks.
 //
 // The exit status is 0 if the command succeeded, and 1 if it failed at run time. It is 2 after a usage or configuration

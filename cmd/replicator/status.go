@@ -313,10 +313,12 @@ func inFull(views []replicator.ViewStatus, file remedy.File, columns int, colour
 			say("joined rows", painted{text, plain})
 		}
 		if v.Gone != nil && *v.Gone > 0 {
-			say("remembered", painted{fmt.Sprintf("states of %d deleted cells, for all views of the sink", *v.Gone), plain})
+			text := fmt.Sprintf("states of %d deleted cells, for all views of the sink", *v.Gone)
+			say("remembered", painted{text, plain})
 		}
 		if v.Evicted > 0 {
-			text := fmt.Sprintf("%d keys, by the sink's server. See docs/operating.md, \"A Redis that evicts\"", v.Evicted)
+			text := fmt.Sprintf("%d keys, by the sink's server. See docs/operating.md, \"A Redis that evicts\"",
+				v.Evicted)
 			say("evicted", painted{text, red})
 		}
 		if v.Shared {
