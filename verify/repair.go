@@ -55,8 +55,8 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 	return nil
 }
 
-// unexplained reports whether a cell that the sink records as dead has no dead letter. A repair must retry such a cell,
-// because an operator can retry only cells that have a dead letter.
+// unexplained reports whether a repair must retry a cell that the sink records as dead: a cell without a dead letter.
+// An operator can retry only cells that have one.
 func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool, error) {
 	if !v.Repair || v.Buried == nil {
 		return false, nil
@@ -99,8 +99,8 @@ func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect
 const rewriteTime = 30 * time.Second
 
 // rewrite writes the source's rows of cells until the view is right. If the sink has a newer change by then, it rejects
-// the row as older, and the cell is read again. left has the cells that stay wrong. true: the sink has a newer version
-// than the source, which doesn't change; false: the cell has kept changing for longer than rewriteTime.
+// the row as older, and the cell is read again. left has the cells that stay wrong. true: the sink keeps a newer
+// version than the source has; false: the cell has kept changing for longer than rewriteTime.
 func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspect) (
 	dead map[replicator.Cell]error, left map[replicator.Cell]bool, err error,
 ) {
