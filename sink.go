@@ -60,11 +60,13 @@ type Target interface {
 	// Mark saves the progress of every view of the target; the caller has applied everything up to it. The saved
 	// progress never falls, because it is Standing.Raise of the old and the new one.
 	//
-	// If the old progress is gone, or Below one that this target has seen, the sink lost data and the error wraps
-	// ErrSinkLost. If the result of Raise is in another epoch of the log (EpochOf) than `reached`, the error is
-	// Overtaken. If another target has begun the epoch of `reached` since this one was opened, the error is temporary
-	// and nothing is saved, because that target may read another log. Mark checks all this even if there is nothing to
-	// write.
+	// Mark returns an error and saves nothing in three cases, also if there is nothing to write:
+	//   - The sink lost data: the old progress is gone, or Below one that this target has seen. The error wraps
+	//     ErrSinkLost.
+	//   - Another process took the view over: the result of Raise is in another epoch of the log (EpochOf) than
+	//     `reached`. The error is Overtaken.
+	//   - Another target was the first to save progress in the epoch of `reached` since this one was opened. It may read
+	//     another log. The error is temporary.
 	Mark(ctx context.Context, reached Standing) error
 
 	// Outdated returns cells that a view of the target still has, although the op that was last applied to them is
@@ -185,8 +187,8 @@ type Refresher interface {
 // Evicter is a Target whose server drops data when memory is short. The progress in the sink (Mark) doesn't show that
 // loss.
 type Evicter interface {
-	// Evicted returns how many keys the server dropped between the last call and the last Mark. Marks store the count,
-	// so the first call also returns what was dropped while no target was open.
+	// Evicted returns how many keys the server had dropped at the newest Mark and earlier calls did not return. Each
+	// Mark saves the count in the sink, so the first call also returns what was dropped while no target was open.
 	Evicted() int64
 }
 

@@ -69,7 +69,7 @@ func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error
 	return r.present(ctx, conn)
 }
 
-// present returns a fence for a re-read. Its low is the binlog's current end; on MariaDB, that end or later.
+// present returns a fence at the binlog's current end, for a re-read. On MariaDB, the fence may be a little later.
 func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	f = &fence{}
 	if f.low, err = r.end(ctx, conn); err != nil {

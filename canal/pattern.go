@@ -32,8 +32,8 @@ type pattern struct {
 	mu   sync.Mutex
 	left map[string]error // by table ID (memberID): why a table that matches the name is not read
 
-	// The members may differ from the tables that the start position lists. Only the stream uses these fields.
-	unsettled bool                 // they differ, and reading has not reached `end`, where the difference is reported
+	// A saved position lists the tables that were members when it was saved. Only the stream uses these fields.
+	unsettled bool                 // that list and `members` differ, which is reported once reading has reached `end`
 	named     map[string][2]string // by table ID: tables that statements name, and that match but are not members
 	gone      bool                 // the start position lists a table that no longer exists
 	end       int64                // where the log ended when the reader was opened

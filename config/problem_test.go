@@ -181,7 +181,7 @@ func problems() []problemCase {
 			`f.toml:25: views.v.expire: does not belong to kind ranking of a redis sink: a sum holds amounts of many entities`},
 		{"a unique index that expires",
 			view(`sink = "cache"`, `kind = "index"`, `key = "n:{email}"`, `unique = true`, `expire = "24h"`),
-			`f.toml:26: views.v.expire: does not belong to an index with unique = true: a value's key shows any`},
+			`f.toml:26: views.v.expire: does not belong to an index with unique = true: a value's key shows one of`},
 		{"a hash that expires at once",
 			view(`sink = "cache"`, `kind = "hash"`, `fields = ["a"]`, `key = "n:{row_key}"`, `expire = "0"`),
 			`f.toml:26: views.v.expire: expected a duration from 1s to 87600h, and found 0`},

@@ -317,7 +317,7 @@ func inFull(views []replicator.ViewStatus, file remedy.File, columns int, colour
 			say("remembered", painted{text, plain})
 		}
 		if v.Evicted > 0 {
-			text := fmt.Sprintf("%d keys, by the sink's server. See docs/operating.md, \"A Redis that evicts\"",
+			text := fmt.Sprintf("the sink's server evicted %d keys. See docs/operating.md, \"A Redis that evicts\"",
 				v.Evicted)
 			say("evicted", painted{text, red})
 		}

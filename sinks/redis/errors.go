@@ -117,7 +117,7 @@ func classify(err error, doing string) error {
 	if m := unknownCommand.FindStringSubmatch(text); m != nil {
 		return replicator.Fatal(fmt.Errorf("%s: the server has no command %s: take its rename-command out of the "+
 			"server's configuration", doing,
-			cmp.Or(strings.ToUpper(m[1]), "that a script needs (`replicator check` names it)")))
+			cmp.Or(strings.ToUpper(m[1]), "that a script needs (`replicator check` names the command)")))
 	}
 	return fmt.Errorf("%s: %s", doing, quoted.ReplaceAllString(text, "…"))
 }

@@ -21,7 +21,7 @@ const (
 	remembersBytes = 1 << 10
 )
 
-// memory caches the records that this target wrote last, by their keys.
+// memory caches the newest records that this target wrote, by Redis key. A record has the states of an entity's cells.
 type memory struct {
 	*judge.Lately[string, string]
 	novelty judge.Novelty

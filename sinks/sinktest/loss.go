@@ -64,7 +64,7 @@ func testOvertaken(f *fixture) {
 			f.t.Fatalf("Mark(%+v) over the mark %+v returns %v", at, before, err)
 		}
 		if now, _ := f.mark(f.s.Views[0].Name); fails && (now.Position != before.Position || overtaken.By != now.Position) {
-			f.t.Fatalf("the mark was %+v and is %+v, taken over by %+v", before, now, overtaken.By)
+			f.t.Fatalf("Mark failed with %+v, and the mark %+v is now %+v", overtaken.By, before, now)
 		}
 	}
 	mark(f.target, at(0, 70, 0), false)

@@ -22,7 +22,7 @@ func testSources(f *fixture) {
 // remove nothing. The same holds for the late delete of an entity that has moved to another source.
 func testLooksOfOtherSources(f *fixture) {
 	if _, ok := f.target.(replicator.Tidier); !ok { // a sink without this interface keeps each source's cells apart
-		f.t.Skip("the target does not report other sources' cells")
+		f.t.Skip("not for this sink: its target is no Tidier, so it keeps each source's cells apart")
 	}
 	one, other := open(f.t, f.s, "one", f.s.Views), open(f.t, f.s, "other", f.s.Views)
 	apply := func(target replicator.Target, op replicator.Op) {
@@ -77,7 +77,7 @@ type side struct {
 // find that.
 func testMoved(f *fixture) {
 	if _, ok := f.target.(replicator.Tidier); !ok { // a sink without this interface keeps each source's cells apart
-		f.t.Skip("the target does not report other sources' cells")
+		f.t.Skip("not for this sink: its target is no Tidier, so it keeps each source's cells apart")
 	}
 	const moved, stayed, there = 0, 1, 2
 	f.spread(3)
