@@ -380,7 +380,7 @@ func TestATopicThatCannotBeReadOnIsRefused(t *testing.T) {
 		"another topic of the name":    {edited(`"id":"`, `"id":"x`), "created again", false},
 		"an end before the checkpoint": {past, "lost records that they had acknowledged", false},
 		"a reader that stood too long": {old, "delete.retention.ms", false},
-		"another partition":            {edited(`"partition":0`, `"partition":7`), "belongs to " + p.topic + "/7", true},
+		"another partition":            {edited(`"partition":0`, `"partition":7`), "a position in " + p.topic + "/7", true},
 		"a position of another program": {replicator.Position{Token: `{"file":"binlog.000001"}`},
 			"does not belong to a Kafka topic", true},
 	} {

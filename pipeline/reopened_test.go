@@ -50,7 +50,7 @@ func TestViewsThatAreOpenedAgainAreNoError(t *testing.T) {
 		history(f, rand.New(rand.NewPCG(11, 11)), 5)
 		p.caughtUp(t, f)
 		p.stopped(t)
-		if log := text.String(); strings.Contains(log, "level=ERROR") || !strings.Contains(log, "opened again") {
+		if log := text.String(); strings.Contains(log, "level=ERROR") || !strings.Contains(log, "opens the views again") {
 			t.Errorf("the log says\n%s", log)
 		}
 	})
