@@ -354,7 +354,7 @@ func setsPositions(cfg *config.Config, what string) error {
 	if cfg.Source.Kafka == nil {
 		return nil
 	}
-	return InvalidError{fmt.Errorf("%s: the command checkpoint %s can't change positions in Kafka partitions. To fill views "+
-		"again, use `replicator rebuild`. To remove what the program knows of views, use `replicator checkpoint "+
-		"forget`", cfg.File, what)}
+	return InvalidError{fmt.Errorf("%s: the command checkpoint %s can't change positions in Kafka partitions. To "+
+		"fill views again, use `replicator rebuild`. To remove what the program knows of views, use `replicator "+
+		"checkpoint forget`", cfg.File, what)}
 }
