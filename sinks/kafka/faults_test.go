@@ -406,6 +406,17 @@ func (c *cluster) cut(topic string, to int64) {
 		}
 	}
 	policy("compact")
+	for shown, end := "", time.Now().Add(10*time.Minute); shown != "compact"; { // seen a moment later, like the other
+		configs, err := c.admin.DescribeTopicConfigs(c.t.Context(), topic)
+		if err != nil || time.Now().After(end) {
+			c.t.Fatal(shown, err)
+		}
+		for _, setting := range configs[0].Configs {
+			if setting.Key == "cleanup.policy" {
+				shown = setting.MaybeValue()
+			}
+		}
+	}
 }
 
 func text(s string) *string { return &s }
