@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"replicator"
 	"replicator/sinks/judge"
@@ -21,21 +23,35 @@ var _ replicator.Forgetter = (*Target)(nil)
 //go:embed forget.lua
 var forgetSource string
 
+// definition is one definition of a view: the view, and the definition's number (generation).
+type definition struct {
+	view       viewID
+	generation uint64
+}
+
+// horizonField returns the name of the registry's field with a horizon.
 func horizonField(id viewID, generation uint64) string {
 	return fmt.Sprintf("%x:%d", string(id), generation)
+}
+
+func parseHorizonField(name string) (of definition, is bool) {
+	id, generation, is := strings.Cut(name, ":")
+	raw, err := hex.DecodeString(id)
+	if !is || err != nil {
+		return of, false
+	}
+	of.view = viewID(raw)
+	of.generation, err = strconv.ParseUint(generation, 10, 64)
+	return of, err == nil
 }
 
 // horizon returns the log position below which the view's states of deleted cells may have been removed; 0 if there is
 // none. g may be nil.
 func (g *registry) horizon(id viewID, generation uint64) int64 {
-	if g == nil || len(g.fields) == 0 {
+	if g == nil {
 		return 0
 	}
-	order, err := strconv.ParseInt(g.fields[horizonField(id, generation)], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return order
+	return g.horizons[definition{id, generation}]
 }
 
 // ForgetGone implements replicator.Forgetter. In a cluster it only counts the deleted cells.

@@ -38,11 +38,18 @@ type registry struct {
 	fields     map[string]string
 	ids        map[string]string // by layout: its id
 	layoutSize int
+	horizons   map[definition]int64
 }
 
 func newRegistry(fields map[string]string) *registry {
-	g := &registry{version: fields[registryVersion], fields: fields, ids: map[string]string{}}
+	g := &registry{version: fields[registryVersion], fields: fields, ids: map[string]string{},
+		horizons: map[definition]int64{}}
 	for name, value := range fields {
+		if of, is := parseHorizonField(name); is {
+			if order, err := strconv.ParseInt(value, 10, 64); err == nil {
+				g.horizons[of] = order
+			}
+		}
 		if digits, is := strings.CutPrefix(name, layoutField); is {
 			// The id of a layout (the part that many records share) is a hash of the layout. If the hash differs,
 			// another program changed the layout: no record must be parsed by it.
