@@ -87,8 +87,8 @@ func (s *ViewStatus) Comparing() string {
 func (s *ViewStatus) Next() string {
 	switch {
 	case s.State == StateFailed:
-		return "fix the cause. If the view ran before, it is tried again within 30 s; if a start refused it, restart or " +
-			"reload the program"
+		return "fix the cause. If the view ran before, it is tried again within 30 s; if a start refused it, " +
+			"restart or reload the program"
 	case s.State == StateRetrying:
 		return "it is tried again within 30 s, and goes on once the cause has passed"
 	}

@@ -135,7 +135,9 @@ func (r *alterReader) options(part wordsAt) bool {
 }
 
 // ofColumns lists the first words of clauses in which a character set is a column's.
-var ofColumns = map[string]bool{"ADD": true, "DROP": true, "MODIFY": true, "CHANGE": true, "ALTER": true, "RENAME": true}
+var ofColumns = map[string]bool{
+	"ADD": true, "DROP": true, "MODIFY": true, "CHANGE": true, "ALTER": true, "RENAME": true,
+}
 
 // option reads CONVERT TO CHARACTER SET, and the table options CHARACTER SET and COLLATE. It ignores other words. It
 // returns false for CONVERT TO CHARACTER SET DEFAULT, because the database's character set is unknown.

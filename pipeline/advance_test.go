@@ -29,7 +29,8 @@ func TestTheProofOfAPositionIsAskedForOnceTheLogIsHeard(t *testing.T) {
 	start := reader.Position(0)
 	s := &saver{
 		group: &group{
-			shared: &shared{cfg: &Config{Interval: time.Hour}, shown: newShown(nil)}, views: views, notes: newNotes(nil),
+			shared: &shared{cfg: &Config{Interval: time.Hour}, shown: newShown(nil)},
+			views:  views, notes: newNotes(nil),
 			progress: newProgress(views, []replicator.Checkpoint{{View: "v", Standing: replicator.Standing{Position: start}}}),
 			meter:    newMeter(1, time.Second),
 		},

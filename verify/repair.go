@@ -29,7 +29,7 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 				uncounted[s.op.Cell] = s.difference.Err
 				continue
 			}
-			s.difference.Kind = replicator.Missing // repair it like a missing cell; if that fails, it stays a dead letter
+			s.difference.Kind = replicator.Missing // repaired like a missing cell; or it stays a dead letter
 		}
 		wrong[s.op.Cell] = s
 	}

@@ -75,7 +75,8 @@ func TestAnEarlierDefinitionIsTakenBackAlsoWhereTheClockWasAhead(t *testing.T) {
 	if err := f.rdb.HSet(t.Context(), f.sink.markKeys("")[0], v.Name, ahead.encode()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	apply(t, f.open(t, v), put(cellOf(t, "cell", "users", "a"), 10, replicator.Entry{Key: "c", Fields: []any{int64(5)}}))
+	cell, five := cellOf(t, "cell", "users", "a"), replicator.Entry{Key: "c", Fields: []any{int64(5)}}
+	apply(t, f.open(t, v), put(cell, 10, five))
 	redefined := *v
 	redefined.Fingerprint, redefined.From = "2", []replicator.Feed{{Table: "other"}}
 	if err := f.open(t, &redefined).(replicator.Relinquisher).Relinquish(t.Context()); err != nil {
