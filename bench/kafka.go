@@ -20,8 +20,8 @@ const (
 	topicPartitions = 12
 )
 
-// kafka measures the program with Kafka and one row for each user. First, a publisher writes the rows to a topic. Then a
-// member of a consumer group reads the topic and maintains hashes in Redis.
+// kafka measures the program with Kafka and one row for each user. First, a publisher writes the rows to a topic. Then
+// a member of a consumer group reads the topic and maintains hashes in Redis.
 func (l *lab) kafka(ctx context.Context) (err error) {
 	broker, err := l.start(ctx, servers.Kafka)
 	if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {

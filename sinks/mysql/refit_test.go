@@ -342,7 +342,8 @@ func TestARebuildIntoATableOfSomebodyElseSaysWhatToAlter(t *testing.T) {
 		_, err := sink.Open(t.Context(), "", []*replicator.View{shadow})
 		live := "`" + schemaOf(t, dsn) + "`.`v`"
 		if !replicator.IsFatal(err) || strings.Contains(err.Error(), "rebuild") ||
-			!strings.Contains(err.Error(), "view v: table "+schemaOf(t, dsn)+".v can't hold the view: it has no column y: ALTER TABLE "+live+" ADD COLUMN `y` LONGTEXT") {
+			!strings.Contains(err.Error(), "view v: table "+schemaOf(t, dsn)+".v can't hold the view: it has no column y: "+
+				"ALTER TABLE "+live+" ADD COLUMN `y` LONGTEXT") {
 			t.Fatalf("the refusal is %v", err)
 		}
 		_, statement, _ := strings.Cut(err.Error(), "ALTER TABLE")

@@ -66,8 +66,8 @@ func TestAViewIsForgottenAlsoWhereTheClockWasAhead(t *testing.T) {
 	}
 }
 
-// The generation after the stored one is then the next number, not the time. What the earlier definition contributed must
-// still count as older than it.
+// The generation after the stored one is then the next number, not the time. What the earlier definition contributed
+// must still count as older than it.
 func TestAnEarlierDefinitionIsTakenBackAlsoWhereTheClockWasAhead(t *testing.T) {
 	v := view("c", "counter", "c:{a}", "n")
 	f := open(t, v)
